@@ -1,0 +1,1 @@
+"""Images on disk become a Collection; nothing here knows a method."""
