@@ -1,0 +1,123 @@
+"""Progress on standard error: bars with rate and time left on a terminal, plain lines elsewhere, nothing if quiet."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TextIO
+
+SECONDS_BETWEEN_LINES = 10.0
+
+
+def format_seconds(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+class Task:
+    """Something with an end that is being worked on; ``advance`` as it proceeds."""
+
+    def __init__(self, title: str, total: int, unit: str, done: int = 0) -> None:
+        self.title, self.total, self.unit = title, total, unit
+        self.done = self._start_done = done
+        self.figures: dict[str, float] = {}
+        self.note = ""
+        self.began = time.monotonic()
+
+    def advance(self, n: int, **figures: float) -> None:
+        """``n`` more are done; ``figures`` (losses, accuracies) replace the ones shown."""
+        self.done += n
+        if figures:
+            self.figures = figures
+        self._show()
+
+    @property
+    def rate(self) -> float:
+        """Units a second since the task was begun (or resumed)."""
+        return (self.done - self._start_done) / max(time.monotonic() - self.began, 1e-9)
+
+    def describe(self) -> str:
+        rate = self.rate
+        left = format_seconds((self.total - self.done) / rate) if rate else "?"
+        parts = [f"{self.done:,}/{self.total:,} {self.unit}", f"{rate:,.0f} {self.unit}/s", f"{left} left", self.note]
+        parts += [f"{name} {value:.4g}" for name, value in self.figures.items()]
+        return "  ".join(part for part in parts if part)
+
+    def _show(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class _LineTask(Task):
+    def __init__(self, stream: TextIO, *args: Any) -> None:
+        super().__init__(*args)
+        self._stream = stream
+        self._last = self.began
+
+    def _show(self) -> None:
+        now = time.monotonic()
+        if now - self._last >= SECONDS_BETWEEN_LINES and self.done < self.total:
+            self._last = now
+            print(f"{self.title}: {self.describe()}", file=self._stream, flush=True)
+
+    def close(self) -> None:
+        took = format_seconds(time.monotonic() - self.began)
+        line = f"{self.title}: {self.done:,}/{self.total:,} {self.unit} in {took}  {self.rate:,.0f} {self.unit}/s"
+        line += "".join(f"  {name} {value:.4g}" for name, value in self.figures.items())
+        print(line, file=self._stream, flush=True)
+
+
+class _BarTask(Task):
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn
+
+        self._bar = Progress(
+            TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[text]}", markup=False),
+            console=Console(stderr=True),
+        )  # fmt: skip
+        self._id = self._bar.add_task(self.title, total=self.total, completed=self.done, text="")
+        self._bar.start()
+
+    def _show(self) -> None:
+        self._bar.update(self._id, completed=self.done, text=self.describe())
+
+    def close(self) -> None:
+        self._show()
+        self._bar.stop()
+
+
+class Reporter:
+    """Where a run says what it is doing. ``quiet`` silences progress and remarks, never warnings."""
+
+    def __init__(self, quiet: bool = False, stream: TextIO | None = None) -> None:
+        self.quiet = quiet
+        self.stream = stream or sys.stderr
+
+    @contextmanager
+    def task(self, title: str, total: int, unit: str = "images", done: int = 0) -> Iterator[Task]:
+        """A task of ``total`` units of which ``done`` were finished before (by an interrupted run)."""
+        task: Task
+        if self.quiet:
+            task = Task(title, total, unit, done)
+        elif self.stream is sys.stderr and self.stream.isatty():
+            task = _BarTask(title, total, unit, done)
+        else:
+            task = _LineTask(self.stream, title, total, unit, done)
+        try:
+            yield task
+        finally:
+            task.close()
+
+    def say(self, text: str) -> None:
+        if not self.quiet:
+            print(text, file=self.stream, flush=True)
+
+    def warn(self, text: str) -> None:
+        print(f"warning: {text}", file=self.stream, flush=True)
