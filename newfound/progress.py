@@ -98,7 +98,11 @@ class Reporter:
 
     def __init__(self, quiet: bool = False, stream: TextIO | None = None) -> None:
         self.quiet = quiet
-        self.stream = stream or sys.stderr
+        self._stream = stream
+
+    @property
+    def stream(self) -> TextIO:
+        return self._stream or sys.stderr
 
     @contextmanager
     def task(self, title: str, total: int, unit: str = "images", done: int = 0) -> Iterator[Task]:

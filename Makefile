@@ -1,0 +1,45 @@
+# Each target sets up what it needs; a second call starts at once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+NOT_QUICK := slow or page or gpu
+
+.PHONY: demo test test-slow test-page lint wheel clean
+
+demo: $(VENV)/core
+	$(BIN)/newfound demo
+
+test: $(VENV)/dev lint
+	$(BIN)/pytest -m "not ($(NOT_QUICK))"
+
+test-slow: $(VENV)/dev
+	$(BIN)/pytest -m "slow and not gpu"
+
+test-page: $(VENV)/dev
+	command -v chromium >/dev/null && command -v chromedriver >/dev/null || { apt-get update -qq && \
+	  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium chromium-driver; }
+	$(BIN)/pytest -m page
+
+lint: $(VENV)/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+wheel: $(VENV)/dev
+	$(BIN)/python -m build --wheel --quiet
+
+$(VENV)/python:
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/core: $(VENV)/python pyproject.toml constraints.txt
+	$(INSTALL) --editable .
+	touch $@
+
+$(VENV)/dev: $(VENV)/core
+	$(INSTALL) --editable '.[dev]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,34 @@
+"""newfound finds the categories nobody labelled. Names are loaded when used: importing newfound imports no torch."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from newfound._version import __version__
+
+if TYPE_CHECKING:
+    from newfound.discovery import Discovery, discover, resume
+    from newfound.errors import UserError
+    from newfound.estimator import Discoverer, load
+
+_PLACES = {
+    "Discoverer": "newfound.estimator",
+    "Discovery": "newfound.discovery",
+    "UserError": "newfound.errors",
+    "discover": "newfound.discovery",
+    "load": "newfound.estimator",
+    "resume": "newfound.discovery",
+}
+
+__all__ = ["Discoverer", "Discovery", "UserError", "__version__", "discover", "load", "resume"]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PLACES:
+        return getattr(import_module(_PLACES[name]), name)
+    raise AttributeError(f"module 'newfound' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

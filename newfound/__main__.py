@@ -1,0 +1,3 @@
+from newfound.cli import main
+
+main()

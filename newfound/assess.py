@@ -1,0 +1,50 @@
+"""Comparing a finished run with the true categories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from newfound.data.answers import read_answers
+from newfound.discovery import evaluate_run
+from newfound.engine.device import pick_device
+from newfound.engine.loop import Engine
+from newfound.errors import UserError
+from newfound.evaluate.protocol import evaluate_unlabelled
+from newfound.files import write_json
+from newfound.model import load_model
+from newfound.progress import Reporter
+from newfound.run import Run
+
+
+def assess(folder: Path, answers: Path | None, *, device: str, reporter: Reporter) -> dict[str, Any]:
+    """The figures of a finished run against ``answers`` (CSV: image,label), or against its data set's own answers.
+
+    They become part of the run's result.json.
+    """
+    run = Run.open(folder)
+    result = run.read_result()
+    figures = _against_file(run, answers) if answers else _against_data_set(run, device, reporter)
+    with run.locked():
+        write_json(run.folder / "result.json", result | figures)
+    return figures
+
+
+def _against_file(run: Run, answers: Path) -> dict[str, Any]:
+    rows = run.read_assignments()
+    truth = read_answers(answers, tuple(row["image"] for row in rows))
+    return {"unlabelled": evaluate_unlabelled([row["category"] for row in rows], truth)}
+
+
+def _against_data_set(run: Run, device: str, reporter: Reporter) -> dict[str, Any]:
+    if run.call.source.dataset is None:
+        raise UserError(f"nobody told the run {run.folder} the truth: give it with --answers truth.csv (image,label)")
+    reading = run.call.source.read(run.settings.data.size, run.call.seed, reporter)
+    model = load_model(run.folder / "model")
+    category = {row["image"]: row["category"] for row in run.read_assignments()}
+    number = {name: i for i, name in enumerate(model.novel)}
+    assignments = np.array([number[category[name]] for name in reading.names.unlabelled])
+    engine = Engine(reading.collection, pick_device(device), seed=run.call.seed, reporter=reporter)
+    return evaluate_run(model, reading, assignments, engine)

@@ -1,0 +1,233 @@
+"""The commands. Results go to standard output, progress to standard error; heavy imports happen inside commands."""
+
+from __future__ import annotations
+
+import errno
+import json
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from newfound._version import __version__
+from newfound.errors import Interrupted, UserError
+from newfound.progress import Reporter
+
+if TYPE_CHECKING:
+    from newfound.discovery import Discovery
+
+app = typer.Typer(
+    name="newfound",
+    help="Finds the categories nobody labelled.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+WRONG_CALL: tuple[type[BaseException], ...] = typer.BadParameter.__mro__[1:3]
+"""UsageError and ClickException, wherever this version of typer keeps them."""
+
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+Seed = Annotated[int, typer.Option(help="Everything random follows from it.", min=0, max=2**31 - 1)]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+Method = Annotated[str, typer.Option(help="See `newfound methods`.")]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"newfound {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(
+    out: Annotated[Path | None, typer.Option(help="The run folder; by default a new newfound-demo here.")] = None,
+    method: Method = "kmeans",
+    device: Device = "auto",
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """The main job on a data set that ships inside scikit-learn: even digits are known, odd ones are discovered."""
+    from newfound.demo import run_demo
+
+    table = run_demo(out, method=method, device=device, seed=seed, reporter=Reporter(quiet))
+    if as_json:
+        print(json.dumps(table.to_mapping()))
+    else:
+        table.print()
+
+
+@app.command()
+def discover(
+    out: Annotated[Path, typer.Option(help="The run folder to make.")],
+    labelled: Annotated[Path | None, typer.Option(help="Images you know: one folder a category.")] = None,
+    unlabelled: Annotated[Path | None, typer.Option(help="Images you know nothing about: any tree.")] = None,
+    novel: Annotated[int | None, typer.Option(help="How many categories to look for.")] = None,
+    labels: Annotated[Path | None, typer.Option(help="CSV file image,label instead of one folder a category.")] = None,
+    dataset: Annotated[str | None, typer.Option(help="A data set instead of folders.")] = None,
+    method: Method = "kmeans",
+    recipe: Annotated[str | None, typer.Option(help="A recipe's name or a YAML file.")] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as stage1.epochs=50.")] = None,
+    device: Device = "auto",
+    threads: Annotated[int, typer.Option(help="CPU threads; 0 takes what there are.", min=0)] = 0,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Find the categories in a pile of images."""
+    from newfound.discovery import discover as find
+    from newfound.settings import parse_changes
+
+    found = find(
+        labelled,
+        unlabelled,
+        n_novel=novel,
+        out=out,
+        dataset=dataset,
+        labels=labels,
+        method=method,
+        recipe=recipe,
+        settings=parse_changes(settings or []),
+        seed=seed,
+        device=device,
+        threads=threads,
+        reporter=Reporter(quiet),
+    )
+    _print_discovery(found, as_json)
+
+
+@app.command()
+def resume(run: RunFolder, quiet: Quiet = False, as_json: Json = False) -> None:
+    """Go on with a run that was interrupted."""
+    from newfound.discovery import resume as go_on
+
+    _print_discovery(go_on(run, reporter=Reporter(quiet)), as_json)
+
+
+@app.command()
+def evaluate(
+    run: RunFolder,
+    answers: Annotated[Path | None, typer.Option(help="CSV file image,label with the truth.")] = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Compare a finished run with the true categories."""
+    from newfound.assess import assess
+
+    figures = assess(run, answers, device=device, reporter=Reporter(quiet))
+    if as_json:
+        print(json.dumps(figures))
+    else:
+        _print_figures(figures)
+
+
+@app.command()
+def predict(
+    run: RunFolder,
+    images: Annotated[list[Path], typer.Argument(help="Images, or folders of images.")],
+    device: Device = "auto",
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Name the category, old or new, of images the run has never seen."""
+    from newfound.predict import predict_paths
+    from newfound.run import format_table
+
+    rows = predict_paths(run, images, device=device, reporter=Reporter(quiet))
+    if as_json:
+        print(json.dumps([{"image": image, "category": name, "confidence": sure} for image, name, sure in rows]))
+    else:
+        _write(format_table(["image", "category", "confidence"], ([i, c, f"{s:.6f}"] for i, c, s in rows)))
+
+
+@app.command()
+def methods(as_json: Json = False) -> None:
+    """List the methods there are, with their recipes."""
+    from newfound.methods import METHODS
+    from newfound.settings import recipe_names
+
+    def recipes(name: str) -> list[str]:
+        return [r for r in recipe_names() if r.startswith(f"{name}-")]
+
+    if as_json:
+        print(json.dumps({name: {"summary": row.summary, "recipes": recipes(name)} for name, row in METHODS.items()}))
+        return
+    for name, row in METHODS.items():
+        print(f"{name}: {row.summary}\n  recipes: {', '.join(recipes(name))}")
+
+
+def _write(text: str) -> None:
+    """Text to standard output, file names that are not UTF-8 with their bytes."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(text.encode("utf-8", errors="surrogateescape"))
+
+
+def _print_discovery(found: Discovery, as_json: bool) -> None:
+    if as_json:
+        print(json.dumps({"run": str(found.folder), **found.result}))
+        return
+    for name, size in found.sizes().items():
+        typical = ", ".join(found.images_of(name)[:3])
+        _write(f"{name}  {size:,} images  {typical}\n")
+    _print_figures(found.result)
+    _write(f"{found.folder}: assignments.csv has the category of every image\n")
+
+
+def _print_figures(figures: dict[str, Any]) -> None:
+    if "unlabelled" in figures:
+        found = figures["unlabelled"]
+        line = "unlabelled images: accuracy {accuracy:.1%}, NMI {nmi:.3f}, ARI {ari:.3f}".format(**found)
+        print(f"{line} ({found['images']:,} images with an answer)")
+    if "test" in figures:
+        for protocol, values in figures["test"].items():
+            shares = "  ".join(f"{k} {v:.1%}" if v is not None else f"{k} -" for k, v in values.items())
+            print(f"test images, {protocol}: {shares}")
+
+
+def main() -> None:
+    """Run the command line; every failure is one line and an exit status (0, 1, 2 or 130)."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sys.exit(_status())
+
+
+def _status() -> int:
+    try:
+        return int(app(sys.argv[1:] or ["--help"], standalone_mode=False) or 0)
+    except UserError as error:
+        return _complain(str(error), 2)
+    except WRONG_CALL as error:
+        return _complain(error.format_message(), 2)  # type: ignore[attr-defined]
+    except Interrupted as error:
+        return _complain(f"{error}; go on with `newfound resume`", 130)
+    except (KeyboardInterrupt, typer.Abort):
+        return _complain("interrupted", 130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            return _complain(f"the disk is full ({error}): free some space, then go on with `newfound resume`", 1)
+        raise
+    except RuntimeError as error:
+        if type(error).__name__ == "Diverged":
+            return _complain(str(error), 1)
+        raise
+
+
+def _complain(text: str, status: int) -> int:
+    line = " ".join(text.split("\n"))
+    sys.stderr.buffer.write(f"newfound: {line}\n".encode(errors="surrogateescape"))
+    sys.stderr.flush()
+    return status

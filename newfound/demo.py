@@ -1,0 +1,88 @@
+"""The demonstration: discover the odd digits, beside what clustering the pixels themselves gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from newfound.cluster.kmeans import kmeans
+from newfound.cluster.spectral import spectral
+from newfound.data.collection import Reading
+from newfound.data.digits import read_digits
+from newfound.discovery import Discovery, discover
+from newfound.evaluate.protocol import evaluate_unlabelled
+from newfound.progress import Reporter
+
+
+@dataclass(frozen=True)
+class DemoTable:
+    """Novel accuracy of each way to cluster the odd digits, and the run that the last row comes from."""
+
+    rows: dict[str, float]
+    found: Discovery
+
+    def to_mapping(self) -> dict[str, Any]:
+        return {"run": str(self.found.folder), "novel_accuracy": self.rows, "result": self.found.result}
+
+    def print(self) -> None:
+        from rich.console import Console
+        from rich.table import Table
+
+        images = self.found.result["images"]
+        table = Table(title=f"{images['unlabelled']} unlabelled digits (1, 3, 5, 7, 9): how many fall into the right group")
+        table.add_column("method")
+        table.add_column("novel accuracy", justify="right")
+        for name, accuracy in self.rows.items():
+            table.add_row(name, f"{accuracy:.1%}")
+        console = Console()
+        console.print(table)
+        test = self.found.result["test"]["strict"]
+        shares = ", ".join(f"{part} {test[part]:.1%}" for part in ("old", "new", "all"))
+        console.print(f"On {images['test']} digits never seen, one classifier over all ten: {shares}.", highlight=False)
+        console.print(f"The run is in {self.found.folder}/ (assignments.csv, result.json, model/).", highlight=False)
+
+
+def run_demo(out: Path | None, *, method: str, device: str, seed: int, reporter: Reporter) -> DemoTable:
+    """Discover the odd digits with ``method``, and cluster their raw pixels for comparison."""
+    out = out or free_folder(Path("newfound-demo"))
+    found = discover(dataset="digits", method=method, device=device, seed=seed, out=out, reporter=reporter)
+    rows = pixel_rows(read_digits(seed), seed, reporter)
+    rows[f"newfound, {method}"] = found.result["unlabelled"]["accuracy"]
+    return DemoTable(rows, found)
+
+
+def free_folder(wanted: Path) -> Path:
+    """``wanted``, or the first of wanted-2, wanted-3, … that does not exist."""
+    candidate, number = wanted, 1
+    while candidate.exists():
+        number += 1
+        candidate = wanted.with_name(f"{wanted.name}-{number}")
+    return candidate
+
+
+def pixel_rows(reading: Reading, seed: int, reporter: Reporter) -> dict[str, float]:
+    """Novel accuracy of clustering raw pixels: k-means, spectral, and k-means on a t-SNE map."""
+    from sklearn.manifold import TSNE
+
+    collection, answers = reading.collection, reading.answers
+    assert answers is not None and answers.unlabelled is not None
+    pixels = collection.train.images[collection.n_labelled :].flatten(1).float()
+    k = len(set(answers.unlabelled))
+    rows = {}
+    with reporter.task("clustering raw pixels", 3, "ways") as task:
+        ways = {
+            "raw pixels, k-means": lambda: kmeans(pixels, k, seed=seed),
+            "raw pixels, spectral": lambda: spectral(pixels, k, metric="euclidean", seed=seed),
+            "raw pixels, t-SNE + k-means": lambda: kmeans(
+                torch.from_numpy(TSNE(random_state=seed).fit_transform(pixels.numpy()).astype(np.float64)), k, seed=seed
+            ),
+        }
+        for name, way in ways.items():
+            labels = way().labels.tolist()
+            rows[name] = evaluate_unlabelled([str(label) for label in labels], answers.unlabelled)["accuracy"]
+            task.advance(1)
+    return rows

@@ -1,0 +1,1 @@
+"""Training, once, for all methods: the loop, schedules, checkpoints, precision and progress."""

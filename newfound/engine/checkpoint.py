@@ -1,0 +1,77 @@
+"""Checkpoints: safetensors and JSON in a folder of their own, committed by one rename, with the previous one kept."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from newfound.errors import UserError
+from newfound.files import new_directory
+from newfound.progress import Reporter
+
+FORMAT = 1
+KEPT = 2
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a stage stood after ``step`` steps: its tensors, and everything else as plain values."""
+
+    step: int
+    tensors: dict[str, Tensor]
+    state: dict[str, Any]
+
+
+class Checkpoints:
+    """The folder ``checkpoint/`` of a run: ``STAGE-STEP/`` each with tensors.safetensors and state.json."""
+
+    def __init__(self, folder: Path, reporter: Reporter) -> None:
+        self.folder = folder
+        self.reporter = reporter
+
+    def save(self, stage: str, step: int, tensors: dict[str, Tensor], state: dict[str, Any], *, last: bool) -> None:
+        """Commit a checkpoint, then drop all but the newest two of the stage; of a finished stage just one stays."""
+        path = self.folder / f"{stage}-{step:09d}"
+        with new_directory(path) as folder:
+            file = folder / "tensors.safetensors"
+            save_file({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, file)
+            content = {"format": FORMAT, "stage": stage, "step": step, "bytes": file.stat().st_size, **state}
+            (folder / "state.json").write_text(json.dumps(content), encoding="utf-8")
+        unfinished = list(self.folder.glob(".*.writing"))  # of processes that were killed while writing
+        for old in self._paths(stage)[1 if last else KEPT :] + unfinished:
+            shutil.rmtree(old, ignore_errors=True)
+
+    def latest(self, stage: str) -> Checkpoint | None:
+        """The newest checkpoint of the stage that can be read, or None; one that is damaged is passed over, aloud."""
+        for path in self._paths(stage):
+            try:
+                return _read(path)
+            except (OSError, ValueError, KeyError, SafetensorError) as error:
+                if isinstance(error, UserError):
+                    raise
+                self.reporter.warn(f"the checkpoint {path} cannot be read ({error}); going back to the one before it")
+        return None
+
+    def _paths(self, stage: str) -> list[Path]:
+        pattern = re.compile(re.escape(stage) + r"-\d{9}")
+        if not self.folder.is_dir():
+            return []
+        return sorted((p for p in self.folder.iterdir() if pattern.fullmatch(p.name)), reverse=True)
+
+
+def _read(path: Path) -> Checkpoint:
+    state = json.loads((path / "state.json").read_text(encoding="utf-8"))
+    if state["format"] > FORMAT:
+        raise UserError(f"{path} was written by a newer version of newfound; update newfound to resume this run")
+    file = path / "tensors.safetensors"
+    if file.stat().st_size != state["bytes"]:
+        raise ValueError(f"{file.name} has {file.stat().st_size} bytes instead of {state['bytes']}")
+    return Checkpoint(int(state["step"]), load_file(file), state)

@@ -1,0 +1,201 @@
+"""The one training loop, and the one way to read features."""
+
+from __future__ import annotations
+
+import math
+import time
+import zlib
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from newfound.data.collection import Collection
+from newfound.data.store import ImageStore
+from newfound.engine.checkpoint import Checkpoints
+from newfound.engine.device import precision
+from newfound.engine.metrics import Metrics
+from newfound.engine.optimiser import build_optimiser, pack_optimiser, unpack_optimiser
+from newfound.engine.schedule import learning_rates
+from newfound.engine.signals import StopSignals
+from newfound.engine.stage import Batch, Stage
+from newfound.errors import Interrupted
+from newfound.progress import Reporter, Task
+
+
+class Diverged(RuntimeError):
+    """A loss is no longer a number."""
+
+
+@dataclass
+class Engine:
+    """What a method trains with. Without ``checkpoints`` nothing is written and signals are left alone."""
+
+    collection: Collection
+    device: torch.device
+    seed: int = 0
+    reporter: Reporter = field(default_factory=lambda: Reporter(quiet=True))
+    checkpoints: Checkpoints | None = None
+    metrics: Metrics | None = None
+    log_every: int = 10
+    checkpoint_every: int = 1
+    seconds: dict[str, float] = field(default_factory=dict)
+    """Time spent in each stage, earlier stretches of a resumed run included."""
+    metrics_end: int = 0
+    """Length of the metrics that belong to the newest checkpoint reached so far."""
+
+    def __post_init__(self) -> None:
+        self.train_images = self.collection.train.to(self.device)
+        self.labels = torch.from_numpy(self.collection.labels).to(self.device)
+
+    def generator(self, *purpose: str | int, device: torch.device | str = "cpu") -> torch.Generator:
+        """Random numbers of their own for each purpose, the same in every run with this seed."""
+        name = "/".join(map(str, (self.seed, *purpose)))
+        return torch.Generator(device).manual_seed(zlib.crc32(name.encode()) | (self.seed & 0x7FFFFFFF) << 32)
+
+    def rewind_metrics(self, length: int) -> None:
+        if self.metrics:
+            self.metrics.rewind(length)
+
+    def train(self, stage: Stage) -> None:
+        """Train ``stage`` to its end, from its newest checkpoint if it has one."""
+        stage.to(self.device)
+        _Training(self, stage).run()
+        stage.eval()
+
+    @torch.no_grad()
+    def features(self, network: nn.Module, images: ImageStore, index: np.ndarray | None = None, *, title: str) -> Tensor:
+        """What ``network``, in evaluation mode, makes of un-augmented images: float32 [n, D] on the engine's device."""
+        rows = torch.arange(len(images)) if index is None else torch.from_numpy(index)
+        was_training = network.training
+        network.to(self.device).eval()
+        parts = []
+        with self.reporter.task(title, len(rows)) as task, precision(self.device):
+            for chunk in rows.split(512):
+                parts.append(network(images.batch(chunk.to(images.device)).to(self.device)).float())
+                task.advance(len(chunk))
+        network.train(was_training)
+        return torch.cat(parts)
+
+
+class _Training:
+    """One stage in training: everything that a checkpoint has to hold."""
+
+    def __init__(self, engine: Engine, stage: Stage) -> None:
+        self.engine, self.stage, self.plan = engine, stage, stage.plan
+        self.steps = stage.sampler.steps
+        self.total = self.steps * self.plan.epochs
+        self.rates = torch.from_numpy(learning_rates(self.plan, self.steps)).to(engine.device)
+        self.optimiser = build_optimiser(self.plan, stage.parameter_groups(), engine.device)
+        self.generator = torch.Generator(engine.device)
+        self.t = torch.zeros((), dtype=torch.int64, device=engine.device)
+        self.done = 0
+        self.sums: dict[str, Tensor] = {}
+        self.summed = 0
+        self.earlier = 0.0
+        self.began = time.monotonic()
+
+    def run(self) -> None:
+        self._restore()
+        self.began = time.monotonic()
+        images = self.total * self.stage.sampler.batch
+        stop = StopSignals(active=self.engine.checkpoints is not None)
+        with stop, self.engine.reporter.task(self.stage.name, images, done=self.done * self.stage.sampler.batch) as task:
+            while self.done < self.total:
+                self._epoch(task, stop)
+        self.engine.seconds[self.stage.name] = self._seconds()
+
+    def _epoch(self, task: Task, stop: StopSignals) -> None:
+        epoch, first = divmod(self.done, self.steps)
+        task.note = f"epoch {epoch + 1}/{self.plan.epochs}"
+        engine, stage = self.engine, self.stage
+        if first == 0:
+            self.generator.manual_seed(engine.generator(stage.name, epoch, "views").initial_seed())
+            stage.before_epoch(epoch)
+        stage.train()
+        order = stage.sampler.epoch(engine.generator(stage.name, epoch, "batches")).to(engine.device)
+        for index in order[first:]:
+            self._step(index)
+            self.done += 1
+            figures = self._log(epoch) if self.done % engine.log_every == 0 or self.done % self.steps == 0 else {}
+            task.advance(len(index), **figures)
+            if stop.asked:
+                self._save()
+                raise Interrupted(f"stopped after step {self.done} of {self.total} of {stage.name}")
+        if (epoch + 1) % engine.checkpoint_every == 0 or self.done == self.total:
+            self._save()
+
+    def _step(self, index: Tensor) -> None:
+        engine, stage = self.engine, self.stage
+        images = engine.train_images.batch(index)
+        parameters = stage.views.draw(self.generator, len(index), self.t)
+        for group in self.optimiser.param_groups:
+            torch.mul(self.rates[self.t], group["lr_scale"], out=group["lr"])
+        with precision(engine.device):
+            batch = Batch(stage.views.apply(images, parameters), engine.labels[index], index)
+            losses = stage.step(batch, self.t)
+        self.optimiser.zero_grad(set_to_none=True)
+        losses["loss"].backward()
+        if self.plan.clip:
+            groups = self.optimiser.param_groups
+            nn.utils.clip_grad_norm_([p for group in groups for p in group["params"]], self.plan.clip)
+        self.optimiser.step()
+        with torch.no_grad():
+            stage.after_step(self.t)
+            for name, value in losses.items():
+                self.sums[name] = self.sums.get(name, 0) + value.detach().double()
+        self.summed += 1
+        self.t += 1
+
+    def _log(self, epoch: int) -> dict[str, float]:
+        """Means since the last line, written and returned: the only place that waits for the device."""
+        figures = {name: float(total) / self.summed for name, total in self.sums.items()}
+        if not all(map(math.isfinite, figures.values())):
+            where = f"step {self.done} of {self.stage.name}"
+            raise Diverged(f"the loss is no longer a number ({where}): {figures}; try a smaller {self.stage.name}.lr")
+        if self.engine.metrics:
+            rate = float(self.rates[self.done - 1])
+            line = {"stage": self.stage.name, "epoch": epoch + 1, "step": self.done, "lr": rate, **figures}
+            self.engine.metrics.write(line)
+        self.sums, self.summed = {}, 0
+        return figures
+
+    def _seconds(self) -> float:
+        return self.earlier + time.monotonic() - self.began
+
+    def _save(self) -> None:
+        if self.engine.checkpoints is None:
+            return
+        tensors = {f"stage.{name}": value for name, value in self.stage.state_dict().items()}
+        tensors |= pack_optimiser(self.optimiser)
+        tensors |= {f"sum.{name}": value for name, value in self.sums.items()}
+        tensors["random.views"] = self.generator.get_state()
+        tensors["random.torch"] = torch.get_rng_state()
+        self.engine.metrics_end = self.engine.metrics.commit() if self.engine.metrics else 0
+        state = {
+            "metrics_bytes": self.engine.metrics_end,
+            "summed": self.summed,
+            "seconds": self._seconds(),
+        }
+        self.engine.checkpoints.save(self.stage.name, self.done, tensors, state, last=self.done == self.total)
+
+    def _restore(self) -> None:
+        found = self.engine.checkpoints.latest(self.stage.name) if self.engine.checkpoints else None
+        if found is None:
+            self.engine.rewind_metrics(self.engine.metrics_end)
+            return
+        tensors = found.tensors
+        prefix = "stage."
+        self.stage.load_state_dict({k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)})
+        unpack_optimiser(self.optimiser, tensors)
+        self.sums = {k[4:]: v.to(self.engine.device) for k, v in tensors.items() if k.startswith("sum.")}
+        self.summed = found.state["summed"]
+        self.generator.set_state(tensors["random.views"])
+        torch.set_rng_state(tensors["random.torch"])
+        self.done = found.step
+        self.t.fill_(found.step)
+        self.earlier = found.state["seconds"]
+        self.engine.metrics_end = found.state["metrics_bytes"]
+        if self.done < self.total:  # after a finished stage come the lines of the next ones
+            self.engine.rewind_metrics(self.engine.metrics_end)

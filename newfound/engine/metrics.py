@@ -1,0 +1,33 @@
+"""metrics.jsonl: one line every few steps, each step once, whatever interrupted the run."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+class Metrics:
+    """A growing file of JSON lines. Nothing that differs between two equal runs (times, rates) belongs in it."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = open(path, "ab")  # noqa: SIM115 - open as long as the run is
+
+    def write(self, line: dict[str, Any]) -> None:
+        self._file.write(json.dumps(line).encode() + b"\n")
+        self._file.flush()
+
+    def commit(self) -> int:
+        """Make what was written durable; gives the length in bytes, for ``rewind``."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        return self._file.tell()
+
+    def rewind(self, length: int) -> None:
+        """Forget the lines written after ``commit`` gave ``length``: their steps will be done again."""
+        self._file.truncate(length)
+        self._file.seek(0, os.SEEK_END)
+
+    def close(self) -> None:
+        self._file.close()

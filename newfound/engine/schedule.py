@@ -1,0 +1,28 @@
+"""Schedules are arrays indexed by the step, made before the first one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from newfound.settings import Plan
+
+
+def learning_rates(plan: Plan, steps_per_epoch: int) -> np.ndarray:
+    """The learning rate of every step, float32 [epochs * steps_per_epoch]: linear warm-up, then the plan's schedule."""
+    total = plan.epochs * steps_per_epoch
+    step = np.arange(total)
+    warmup = min(round(plan.warmup_epochs * steps_per_epoch), total)
+    if plan.schedule == "cosine":
+        rates = cosine(plan.lr, plan.final_lr, total - warmup)
+    elif plan.schedule == "steps":
+        passed = [step[warmup:] >= round(m * steps_per_epoch) for m in plan.milestones]
+        rates = plan.lr * plan.decay ** np.sum(passed, axis=0, dtype=np.float64) * np.ones(total - warmup)
+    else:
+        rates = np.full(total - warmup, plan.lr)
+    rising = plan.lr * np.arange(1, warmup + 1) / max(warmup, 1)
+    return np.concatenate([rising, rates]).astype(np.float32)
+
+
+def cosine(first: float, last: float, steps: int) -> np.ndarray:
+    """Half a cosine from ``first`` at step 0 towards ``last``, which step ``steps`` would have; float64 [steps]."""
+    return last + (first - last) * 0.5 * (1 + np.cos(np.pi * np.arange(steps) / max(steps, 1)))

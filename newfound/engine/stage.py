@@ -1,0 +1,68 @@
+"""What a method gives the engine to train: a Stage."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from newfound.engine.sampler import Sampler
+from newfound.settings import Plan
+
+
+class Views(Protocol):
+    """Random views of images, with the randomness apart from the arithmetic."""
+
+    def draw(self, generator: torch.Generator, n: int, t: Tensor) -> dict[str, Tensor]:
+        """Random parameters for ``n`` images at step ``t``: the only place with random numbers."""
+
+    def apply(self, images: Tensor, parameters: dict[str, Tensor]) -> Any:
+        """The views of uint8 images [n, C, H, W] under those parameters: pure."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What a step is given: ``views`` as Views.apply made them, labels [n] (UNKNOWN where none), indices [n]."""
+
+    views: Any
+    labels: Tensor
+    index: Tensor
+
+
+class Stage(nn.Module):
+    """A stretch of training. Its networks are sub-modules and whatever else it remembers is a buffer, so that its
+    ``state_dict`` is all a checkpoint needs.
+
+    ``step`` and ``after_step`` have fixed shapes and never wait for the device, so that they can be captured as one
+    graph; ``t`` is the number of the step as a device tensor. ``before_epoch`` runs outside the graph.
+    """
+
+    name: str
+    plan: Plan
+    sampler: Sampler
+    views: Views
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        """Groups for the optimiser; "lr_scale" multiplies the plan's learning rate."""
+        return decay_groups(self, self.plan)
+
+    def step(self, batch: Batch, t: Tensor) -> dict[str, Tensor]:
+        """Scalars to log, of which "loss" is minimised."""
+        raise TypeError(f"{type(self).__name__} does not define its step")
+
+    def after_step(self, t: Tensor) -> None:
+        """Whatever follows the optimiser: moving averages, queues, prototypes."""
+
+    def before_epoch(self, epoch: int) -> None:
+        """Whatever needs a look at all images: new pseudo labels, new targets."""
+
+
+def decay_groups(module: nn.Module, plan: Plan) -> list[dict[str, Any]]:
+    """The module's parameters; vectors (biases, batch-norm scales) apart where the plan spares them the decay."""
+    parameters = [p for p in module.parameters() if p.requires_grad]
+    matrices = [p for p in parameters if plan.decay_vectors or p.ndim > 1]
+    vectors = [p for p in parameters if not (plan.decay_vectors or p.ndim > 1)]
+    groups = [{"params": matrices, "weight_decay": plan.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+    return [group for group in groups if group["params"]]

@@ -1,0 +1,191 @@
+"""Discoverer: novel category discovery in scikit-learn's manner, on arrays or lists of paths."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import BaseEstimator, ClusterMixin
+from sklearn.utils.validation import check_is_fitted
+
+from newfound.data.collection import Collection
+from newfound.data.folder import decode_many
+from newfound.data.store import ImageStore
+from newfound.discovery import resolve_settings
+from newfound.engine.device import pick_device
+from newfound.engine.loop import Engine
+from newfound.errors import UserError
+from newfound.evaluate.accuracy import clustering_accuracy
+from newfound.methods import get_method
+from newfound.model import Model, load_model
+from newfound.progress import Reporter
+
+Images = np.ndarray | Sequence[str | Path]
+
+
+class Discoverer(ClusterMixin, BaseEstimator):
+    """Learns from images of which some have labels, finds categories among the others, and predicts old and new.
+
+    Parameters
+    ----------
+    method : a name that ``newfound methods`` lists.
+    n_novel : how many categories to look for among the unlabelled images.
+    recipe : a recipe's name or a YAML file; by default the method's recipe for folders.
+    settings : dotted names and values that go over the recipe, such as {"stage1.epochs": 50}.
+    random_state : the seed, a whole number.
+    device : "auto", "cpu" or "cuda".
+    verbose : whether progress is shown on standard error.
+
+    Attributes
+    ----------
+    labels_ : [n] a category for every image given to fit: the known ones keep theirs.
+    confidence_ : [n] in 0..1; 1 where the label was given.
+    classes_ : known categories, then novel ones, in the order of predict_proba's columns.
+    novel_classes_ : the discovered ones alone. Whole-number labels are continued, strings get names (novel-01, …).
+    """
+
+    def __init__(
+        self,
+        method: str = "kmeans",
+        *,
+        n_novel: int = 2,
+        recipe: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+        random_state: int = 0,
+        device: str = "auto",
+        verbose: bool = False,
+    ) -> None:
+        self.method = method
+        self.n_novel = n_novel
+        self.recipe = recipe
+        self.settings = settings
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    def fit(self, images: Images, labels: Sequence[Any]) -> Discoverer:
+        """Learn from uint8 images [N, H, W] or [N, H, W, C], or from paths. A label of -1 (or None among strings) means
+        unknown, as in sklearn.semi_supervised."""
+        settings = resolve_settings(self.method, self.recipe or f"{self.method}-folder", self.settings or {})
+        store = self._store(images, settings.data.size)
+        names, numbers = _number_labels(labels, len(store))
+        unknown = np.flatnonzero(numbers < 0)
+        if not 1 <= self.n_novel <= len(unknown):
+            raise UserError(f"n_novel is {self.n_novel}, and {len(unknown)} images have no label")
+        rng = np.random.default_rng([self.random_state, 0xDA7A])
+        order = np.concatenate([np.flatnonzero(numbers >= 0), rng.permutation(unknown)])
+        classes = tuple(str(name) for name in names)
+        collection = Collection(ImageStore(store.images[torch.from_numpy(order)]), numbers[order], classes)
+        engine = Engine(collection, pick_device(self.device), seed=self.random_state, reporter=self._reporter())
+        outcome = get_method(self.method).load()(settings, self.n_novel).fit(collection, engine)
+        self._adopt(outcome.model, names)
+        self.labels_ = self.classes_[np.maximum(numbers, 0)]
+        self.confidence_ = np.ones(len(store))
+        hidden = order[collection.n_labelled :]
+        self.labels_[hidden] = self.novel_classes_[outcome.assignments]
+        self.confidence_[hidden] = outcome.confidence
+        return self
+
+    def _adopt(self, model: Model, known: np.ndarray) -> None:
+        self.model_ = model
+        if known.dtype.kind in "iu":
+            self.novel_classes_ = known.max() + 1 + np.arange(len(model.novel))
+        else:
+            self.novel_classes_ = np.array(model.novel, dtype=object)
+        self.classes_ = np.concatenate([known, self.novel_classes_])
+
+    def _reporter(self) -> Reporter:
+        return Reporter(quiet=not self.verbose)
+
+    def _store(self, images: Images, size: int, channels: int | None = None) -> ImageStore:
+        if not isinstance(images, np.ndarray):
+            pixels, kept, skipped = decode_many([Path(path) for path in images], size, self._reporter())
+            if skipped:
+                raise UserError(f"{len(skipped)} images cannot be read; the first: {skipped[0].file}: {skipped[0].reason}")
+            return ImageStore(match_channels(pixels, channels or 3))
+        if images.dtype != np.uint8 or images.ndim not in (3, 4) or len(images) == 0:
+            raise UserError(f"expected uint8 images [N, H, W] or [N, H, W, C], got {images.dtype} {images.shape}")
+        if images.shape[1] != images.shape[2]:
+            raise UserError(f"images have to be square, not {images.shape[1]} x {images.shape[2]}")
+        return ImageStore.from_pixels(images)
+
+    @torch.no_grad()
+    def _apply(self, images: Images, *, logits: bool) -> np.ndarray:
+        check_is_fitted(self, "model_")
+        encoder = self.model_.encoder
+        store = self._store(images, encoder.size, encoder.channels)
+        if store.shape != (encoder.channels, encoder.size, encoder.size):
+            channels, height, width = store.shape
+            expected = f"{encoder.size} x {encoder.size} x {encoder.channels}"
+            raise UserError(f"the model was trained on images of {expected}, these are {height} x {width} x {channels}")
+        device = pick_device(self.device)
+        self.model_.to(device).eval()
+        forward = self.model_ if logits else self.model_.features
+        task_of = self._reporter().task
+        parts = []
+        with task_of("predicting", len(store)) as task:
+            for rows in torch.arange(len(store)).split(512):
+                parts.append(forward(store.batch(rows).to(device)).float().cpu())
+                task.advance(len(rows))
+        return torch.cat(parts).numpy()
+
+    def predict_proba(self, images: Images) -> np.ndarray:
+        """Probabilities [N, old + new]; columns follow ``classes_``."""
+        logits = torch.from_numpy(self._apply(images, logits=True))
+        return logits.softmax(1).numpy()
+
+    def predict(self, images: Images) -> np.ndarray:
+        """A category, old or new, for every image [N]."""
+        return self.classes_[self._apply(images, logits=True).argmax(1)]
+
+    def transform(self, images: Images) -> np.ndarray:
+        """Features [N, D] of images: what categories were found in."""
+        return self._apply(images, logits=False)
+
+    def score(self, images: Images, truth: Sequence[Any]) -> float:
+        """Clustering accuracy of ``predict``: the share of images that agree with the truth under the best matching of
+        categories, old and new alike."""
+        _, true = np.unique(np.asarray(truth), return_inverse=True)
+        return clustering_accuracy(self._apply(images, logits=True).argmax(1), true)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model (weights and description) to a folder; ``newfound.load`` gives it back."""
+        check_is_fitted(self, "model_")
+        self.model_.save(Path(folder))
+
+
+def load(folder: str | Path) -> Discoverer:
+    """The Discoverer of a saved model or of a finished run, ready to predict."""
+    path = Path(folder)
+    model = load_model(path / "model" if (path / "settings.yaml").is_file() else path)
+    estimator = Discoverer(model.method, n_novel=len(model.novel))
+    estimator._adopt(model, np.array(model.known, dtype=object))
+    return estimator
+
+
+def match_channels(images: np.ndarray, channels: int) -> np.ndarray:
+    """RGB images uint8 [N, 3, H, W] as they are, or as grey [N, 1, H, W] for a network of one channel."""
+    if channels == images.shape[1]:
+        return images
+    luma = np.tensordot(images.astype(np.float32), np.float32([0.299, 0.587, 0.114]), axes=([1], [0]))
+    return np.round(luma).astype(np.uint8)[:, None]
+
+
+def _number_labels(labels: Sequence[Any], n: int) -> tuple[np.ndarray, np.ndarray]:
+    """The known categories, sorted, and for every image its number among them or -1."""
+    values = list(labels)
+    if len(values) != n:
+        raise UserError(f"{n} images but {len(values)} labels")
+    unknown = [value is None or (isinstance(value, int | np.integer) and value == -1) for value in values]
+    known = sorted({value for value, hidden in zip(values, unknown, strict=True) if not hidden})
+    if not known:
+        raise UserError("no image has a label: give the labels of the categories you know")
+    if all(isinstance(value, int | np.integer) for value in known):
+        names = np.array(known, dtype=np.int64)
+    else:
+        names = np.array([str(value) for value in known], dtype=object)
+    number = {value: i for i, value in enumerate(known)}
+    return names, np.array([-1 if u else number[v] for v, u in zip(values, unknown, strict=True)], dtype=np.int64)

@@ -1,0 +1,42 @@
+"""The methods there are: one file a row of the paper's tables."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from newfound.errors import UserError
+from newfound.settings import KMeansSettings, Settings
+
+if TYPE_CHECKING:
+    from newfound.methods.outcome import Method
+
+
+@dataclass(frozen=True)
+class Row:
+    """How a method is found: what it does in a line, its settings, and where its class is."""
+
+    summary: str
+    settings: type[Settings]
+    place: str
+
+    def load(self) -> type[Method]:
+        module, _, name = self.place.partition(":")
+        method: type[Method] = getattr(import_module(module), name)
+        return method
+
+
+METHODS = {
+    "kmeans": Row(
+        "train a classifier on the labelled images, then cluster the features of the unlabelled ones",
+        KMeansSettings,
+        "newfound.methods.kmeans:KMeans",
+    ),
+}
+
+
+def get_method(name: str) -> Row:
+    if name not in METHODS:
+        raise UserError(f"there is no method {name}; there are: {', '.join(METHODS)}")
+    return METHODS[name]

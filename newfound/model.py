@@ -1,0 +1,118 @@
+"""What a run leaves behind: a network with one classifier over old and new categories, as safetensors and JSON."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from newfound._version import __version__
+from newfound.errors import UserError
+from newfound.files import new_directory
+from newfound.nets import build
+from newfound.nets.normalise import Normalise
+
+FORMAT = 1
+
+
+class Encoder(nn.Module):
+    """Images [N, C, H, W], uint8 or float in 0..1, to features [N, width]."""
+
+    def __init__(self, network: str, channels: int, size: int, mean: Tensor, deviation: Tensor) -> None:
+        super().__init__()
+        self.network, self.channels, self.size = network, channels, size
+        self.normalise = Normalise(mean, deviation)
+        self.net = build(network, channels, size)
+        self.width: int = self.net.width  # type: ignore[assignment]
+
+    def forward(self, images: Tensor) -> Tensor:
+        features: Tensor = self.net(self.normalise(images))
+        return features
+
+
+class Model(nn.Module):
+    """An encoder and a linear classifier whose outputs are the known categories, then the novel ones."""
+
+    def __init__(
+        self, encoder: Encoder, known: tuple[str, ...], novel: tuple[str, ...], *, method: str, unit_features: bool = False
+    ) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.known, self.novel, self.method, self.unit_features = known, novel, method, unit_features
+        self.classifier = nn.Linear(encoder.width, len(known) + len(novel))
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self.known + self.novel
+
+    def features(self, images: Tensor) -> Tensor:
+        """Features [N, D] of images: what the categories were found in."""
+        features: Tensor = self.encoder(images)
+        return F.normalize(features) if self.unit_features else features
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits [N, known + novel]."""
+        logits: Tensor = self.classifier(self.features(images))
+        return logits
+
+    def save(self, path: Path) -> None:
+        """Write ``path``/model.safetensors and model.json, both or neither."""
+        if path.exists() and not (path / "model.json").is_file():
+            raise UserError(f"{path} exists and holds no model: choose another place to save to")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with new_directory(path) as folder:
+            tensors = {k: v.detach().cpu().contiguous() for k, v in self.state_dict().items()}
+            save_file(tensors, folder / "model.safetensors")
+            (folder / "model.json").write_text(json.dumps(self._description(), indent=2), encoding="utf-8")
+
+    def _description(self) -> dict[str, Any]:
+        encoder = self.encoder
+        image = {"channels": encoder.channels, "size": encoder.size}
+        return {
+            "format": FORMAT, "newfound": __version__, "method": self.method, "network": encoder.network, "image": image,
+            "known": list(self.known), "novel": list(self.novel), "unit_features": self.unit_features,
+        }  # fmt: skip
+
+
+def load_model(path: Path) -> Model:
+    """The model saved in that folder, in evaluation mode; nothing in the files is executed."""
+    try:
+        description = json.loads((path / "model.json").read_text(encoding="utf-8"))
+        version = int(description["format"])
+    except FileNotFoundError:
+        raise UserError(f"there is no model in {path}: model.json is missing") from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path / 'model.json'} cannot be read: {error}") from None
+    if version > FORMAT:
+        writer = description.get("newfound", "?")
+        raise UserError(f"{path} was written by a newer newfound ({writer}; this is {__version__}): update newfound")
+    try:
+        model = _from_description(description)
+    except (KeyError, TypeError, ValueError) as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"{path / 'model.json'} does not describe a model: {error!r}") from None
+    try:
+        tensors = load_file(path / "model.safetensors")
+        model.load_state_dict(tensors)
+    except (OSError, SafetensorError, RuntimeError) as error:
+        reason = " ".join(str(error).split())
+        raise UserError(f"{path / 'model.safetensors'} does not hold the weights of this model: {reason}") from None
+    return model.eval()
+
+
+def _from_description(description: dict[str, Any]) -> Model:
+    channels, size = int(description["image"]["channels"]), int(description["image"]["size"])
+    if not (1 <= channels <= 4 and 1 <= size <= 4096):
+        raise ValueError(f"images of {channels} channels and {size} pixels")
+    blank = torch.zeros(channels)
+    encoder = Encoder(str(description["network"]), channels, size, blank, blank + 1)
+    known, novel = tuple(map(str, description["known"])), tuple(map(str, description["novel"]))
+    unit = bool(description["unit_features"])
+    return Model(encoder, known, novel, method=str(description["method"]), unit_features=unit)

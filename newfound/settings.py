@@ -1,0 +1,226 @@
+"""Every setting there is: the one source of names for recipes (YAML), --set and the estimator's settings=."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from typing import Any, Literal, TypeVar
+
+import yaml
+
+from newfound.errors import UserError
+
+T = TypeVar("T")
+
+
+def number(default: float, low: float, high: float = float("inf")) -> Any:
+    """A field with a default and a closed range."""
+    return field(default=default, metadata={"range": (low, high)})
+
+
+@dataclass(frozen=True)
+class Data:
+    """How images are laid before a network."""
+
+    size: int = number(32, 8, 1024)
+    """Width and height in pixels that folders of images are brought to; data sets of fixed size ignore it."""
+
+
+@dataclass(frozen=True)
+class Views:
+    """The views a supervised stage trains on: a random crop after padding, and a mirror image half of the time."""
+
+    pad: int = number(4, 0, 64)
+    flip: bool = True
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long and with which optimiser a stage trains."""
+
+    epochs: int = number(100, 1)
+    batch: int = number(256, 1)
+    optimiser: Literal["sgd", "adam", "adamw"] = "sgd"
+    lr: float = number(0.1, 0)
+    momentum: float = number(0.9, 0, 1)
+    nesterov: bool = False
+    weight_decay: float = number(1e-4, 0)
+    decay_vectors: bool = True
+    """Whether biases and batch-norm scales decay too."""
+    clip: float = number(0.0, 0)
+    """Largest norm of the whole gradient; 0 leaves it alone."""
+    schedule: Literal["cosine", "steps", "constant"] = "cosine"
+    warmup_epochs: float = number(0.0, 0)
+    final_lr: float = number(0.0, 0)
+    milestones: tuple[float, ...] = ()
+    """Epochs after which the schedule "steps" multiplies the rate by ``decay``."""
+    decay: float = number(0.1, 0, 1)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """How features are clustered."""
+
+    algorithm: Literal["kmeans", "spectral"] = "kmeans"
+    starts: int = number(20, 1)
+    neighbours: int = number(10, 1)
+    """Neighbours in the graph of spectral clustering."""
+    normalise: bool = False
+    """Whether features are projected to the unit sphere first."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What every method has."""
+
+    method: str = ""
+    network: str = "resnet18"
+    data: Data = Data()
+    log_every: int = number(10, 1)
+    """Steps between two lines of metrics.jsonl, and between two host synchronisations."""
+    checkpoint_every: int = number(1, 1)
+    """Epochs between two checkpoints."""
+
+
+@dataclass(frozen=True)
+class KMeansSettings(Settings):
+    """The paper's k-means row: train a classifier on the labelled images, cluster the features of the others."""
+
+    method: str = "kmeans"
+    views: Views = Views()
+    stage1: Plan = Plan(epochs=200, batch=128)
+    cluster: Cluster = Cluster()
+
+
+def from_mapping(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
+    """An instance of the dataclass ``cls`` from nested dictionaries; whatever does not fit is a UserError."""
+    return _from_mapping(cls, mapping, where, "")
+
+
+def _from_mapping(cls: type[T], mapping: Any, where: str, prefix: str) -> T:
+    if not isinstance(mapping, Mapping):
+        raise UserError(f"{where}: {prefix.rstrip('.') or 'the file'} should hold names and values, not {mapping!r}")
+    hints = typing.get_type_hints(cls)
+    known = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
+    values = {}
+    for key, value in mapping.items():
+        if key not in known:
+            raise UserError(f"{where}: there is no setting {prefix}{key}{_did_you_mean(str(key), known)}")
+        values[key] = _convert(value, hints[key], known[key], where, f"{prefix}{key}")
+    return cls(**values)
+
+
+def _did_you_mean(key: str, known: Mapping[str, Any]) -> str:
+    close = difflib.get_close_matches(key, known, n=1)
+    return f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(known)}"
+
+
+def _convert(value: Any, hint: Any, spec: dataclasses.Field[Any], where: str, name: str) -> Any:
+    if dataclasses.is_dataclass(hint):
+        return _from_mapping(typing.cast(type, hint), value, where, f"{name}.")
+    origin = typing.get_origin(hint)
+    if origin in (types.UnionType, typing.Union):
+        if value is None:
+            return None
+        hint = next(a for a in typing.get_args(hint) if a is not types.NoneType)
+        origin = typing.get_origin(hint)
+    if origin is Literal:
+        if value not in typing.get_args(hint):
+            raise UserError(f"{where}: {name} is {value!r}; it can be {', '.join(map(str, typing.get_args(hint)))}")
+        return value
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise UserError(f"{where}: {name} should be a list, not {value!r}")
+        return tuple(_scalar(v, typing.get_args(hint)[0], where, name) for v in value)
+    value = _scalar(value, hint, where, name)
+    low, high = spec.metadata.get("range", (None, None))
+    if low is not None and not low <= value <= high:
+        limit = f"at least {low}" if high == float("inf") else f"from {low} to {high}"
+        raise UserError(f"{where}: {name} is {value}; it has to be {limit}")
+    return value
+
+
+def _scalar(value: Any, hint: Any, where: str, name: str) -> Any:
+    if hint is float and not isinstance(value, bool):
+        try:  # YAML reads 1e-4 as a string
+            return float(value)
+        except (TypeError, ValueError):
+            pass
+    elif type(value) is hint:
+        return value
+    raise UserError(f"{where}: {name} should be of type {hint.__name__}, not {value!r}")
+
+
+def to_mapping(settings: Any) -> dict[str, Any]:
+    """Nested dictionaries of plain values, as YAML and JSON can hold them."""
+    plain: dict[str, Any] = dataclasses.asdict(settings)
+    return _plain(plain)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def override(mapping: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of nested ``mapping`` with dotted names such as ``stage1.epochs`` replaced."""
+    result = {k: dict(v) if isinstance(v, dict) else v for k, v in mapping.items()}
+    for dotted, value in changes.items():
+        *path, last = dotted.split(".")
+        inner = result
+        for part in path:
+            inner[part] = dict(inner.get(part) or {})
+            inner = inner[part]
+        inner[last] = value
+    return result
+
+
+def parse_changes(assignments: list[str]) -> dict[str, Any]:
+    """What ``--set name=value`` said, values read as YAML."""
+    changes = {}
+    for text in assignments:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UserError(f"--set {text}: write it as name=value, for instance --set stage1.epochs=50")
+        try:
+            changes[name.strip()] = yaml.safe_load(value)
+        except yaml.YAMLError:
+            raise UserError(f"--set {text}: the value cannot be read") from None
+    return changes
+
+
+def recipe_names() -> list[str]:
+    """The recipes inside the package, sorted."""
+    folder = resources.files("newfound") / "recipes"
+    return sorted(p.name.removesuffix(".yaml") for p in folder.iterdir() if p.name.endswith(".yaml"))
+
+
+def load_recipe(name: str) -> dict[str, Any]:
+    """The recipe of that name inside the package, or the YAML file at that path."""
+    if name in recipe_names():
+        text = (resources.files("newfound") / "recipes" / f"{name}.yaml").read_text(encoding="utf-8")
+    else:
+        try:
+            with open(name, encoding="utf-8") as file:
+                text = file.read()
+        except (OSError, UnicodeDecodeError):
+            known = ", ".join(recipe_names())
+            raise UserError(f"there is no recipe {name}, nor a readable file of that name; there are: {known}") from None
+    return load_yaml(text, f"recipe {name}")
+
+
+def load_yaml(text: str, where: str) -> dict[str, Any]:
+    """A mapping from YAML text, loaded safely."""
+    try:
+        mapping = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise UserError(f"{where} is not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(mapping, dict):
+        raise UserError(f"{where} should hold names and values")
+    return mapping

@@ -1,0 +1,1 @@
+"""Random views of images: parameters are drawn apart from applying them."""

@@ -1,0 +1,94 @@
+import errno
+
+import pytest
+import torch
+
+from newfound.engine import checkpoint as module
+from newfound.engine.checkpoint import Checkpoints
+from newfound.errors import UserError
+from newfound.progress import Reporter
+
+
+@pytest.fixture
+def checkpoints(tmp_path):
+    return Checkpoints(tmp_path / "checkpoint", Reporter(quiet=True))
+
+
+def save(checkpoints, step, last=False):
+    checkpoints.save("stage1", step, {"weight": torch.full((4,), float(step))}, {"summed": step}, last=last)
+
+
+def names(checkpoints):
+    return sorted(p.name for p in checkpoints.folder.iterdir())
+
+
+def test_a_checkpoint_comes_back_as_it_was_saved(checkpoints):
+    tensors = {"a": torch.randn(3, 4), "state": torch.arange(5, dtype=torch.uint8), "t": torch.tensor(7)}
+    checkpoints.save("stage1", 12, tensors, {"seconds": 1.5}, last=False)
+    found = checkpoints.latest("stage1")
+    assert found.step == 12
+    assert found.state["seconds"] == 1.5
+    assert all(torch.equal(found.tensors[k], v) for k, v in tensors.items())
+
+
+def test_the_previous_checkpoint_is_kept_and_older_ones_go(checkpoints):
+    for step in (5, 10, 15):
+        save(checkpoints, step)
+    assert names(checkpoints) == ["stage1-000000010", "stage1-000000015"]
+
+
+def test_of_a_finished_stage_only_the_last_checkpoint_stays(checkpoints):
+    for step in (5, 10, 15):
+        save(checkpoints, step, last=step == 15)
+    assert names(checkpoints) == ["stage1-000000015"]
+
+
+def test_stages_do_not_see_each_others_checkpoints(checkpoints):
+    save(checkpoints, 5)
+    assert checkpoints.latest("stage2") is None
+    assert checkpoints.latest("stage") is None
+
+
+def test_a_disk_that_fills_half_way_leaves_the_previous_checkpoint(checkpoints, monkeypatch):
+    save(checkpoints, 5)
+
+    def half(tensors, path):
+        path.write_bytes(b"\0" * 10)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(module, "save_file", half)
+    with pytest.raises(OSError, match="No space left"):
+        save(checkpoints, 10)
+    assert names(checkpoints) == ["stage1-000000005"]
+    assert checkpoints.latest("stage1").step == 5
+
+
+@pytest.mark.parametrize("file", ["tensors.safetensors", "state.json"])
+@pytest.mark.parametrize("damage", ["truncated", "empty", "missing", "garbage"])
+def test_a_damaged_checkpoint_is_passed_over_with_a_warning(checkpoints, capsys, file, damage):
+    save(checkpoints, 5)
+    save(checkpoints, 10)
+    path = checkpoints.folder / "stage1-000000010" / file
+    content = path.read_bytes()
+    if damage == "missing":
+        path.unlink()
+    else:
+        path.write_bytes({"truncated": content[:-3], "empty": b"", "garbage": b"\xff" * len(content)}[damage])
+    assert checkpoints.latest("stage1").step == 5
+    assert "stage1-000000010 cannot be read" in capsys.readouterr().err
+
+
+def test_what_a_killed_process_left_half_written_is_ignored_and_then_removed(checkpoints):
+    save(checkpoints, 5)
+    (checkpoints.folder / ".stage1-000000010.77.writing").mkdir()
+    assert checkpoints.latest("stage1").step == 5
+    save(checkpoints, 10)
+    assert names(checkpoints) == ["stage1-000000005", "stage1-000000010"]
+
+
+def test_a_checkpoint_of_a_newer_version_says_so(checkpoints):
+    save(checkpoints, 5)
+    path = checkpoints.folder / "stage1-000000005" / "state.json"
+    path.write_text(path.read_text().replace('"format": 1', '"format": 2'))
+    with pytest.raises(UserError, match="newer version"):
+        checkpoints.latest("stage1")
