@@ -1,0 +1,264 @@
+"""Folders of images: one folder a category (or a table of labels) for the known ones, any tree for the pile."""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path, PurePosixPath
+from typing import NamedTuple
+
+import numpy as np
+
+from newfound.data.answers import read_table
+from newfound.data.collection import Part, Reading, Skipped, assemble
+from newfound.data.decode import Unreadable, decode
+from newfound.errors import UserError
+from newfound.progress import Reporter
+
+MOST_WORKERS = 16
+FILES_A_TURN = 8
+"""Files a worker takes at once: few enough for a smooth progress bar, enough for a million files to be no burden."""
+
+
+class Decoded(NamedTuple):
+    """Images uint8 [n, 3, size, size] that could be read, their places [n] in the list given, and the others."""
+
+    images: np.ndarray
+    kept: np.ndarray
+    skipped: tuple[Skipped, ...]
+
+
+def list_images(root: Path) -> list[Path]:
+    """All files below a folder, in the order of their paths' code points; a file that is no folder lists itself.
+
+    Hidden files and folders are left out. Links are followed, each folder is visited once, and a folder that can be
+    reached without a link is visited there. A folder that cannot be opened is listed, so that ``decode`` says why.
+    """
+    if not os.path.lexists(root):
+        raise UserError(f"there is no file or folder {str(root)!r}")
+    if not root.is_dir():
+        return [root]
+    files: list[str] = []
+    folders = [str(root)]
+    links: list[str] = []
+    seen: set[tuple[int, int]] = set()
+    while folders or links:
+        folder = folders.pop() if folders else heapq.heappop(links)
+        try:
+            identity = _identity(folder)
+            if identity in seen:
+                continue
+            seen.add(identity)
+            inside = _visible(folder)
+        except OSError:
+            files.append(folder)
+            continue
+        for entry in inside:
+            if not _is_folder(entry):
+                files.append(entry.path)
+            elif entry.is_symlink():
+                heapq.heappush(links, entry.path)
+            else:
+                folders.append(entry.path)
+    return [Path(file) for file in sorted(files)]
+
+
+def decode_many(
+    paths: Sequence[Path], size: int, reporter: Reporter | None = None, workers: int | None = None
+) -> Decoded:
+    """The images that can be read, in the order given whatever the number of workers, and why the others cannot."""
+    reporter = reporter or Reporter(quiet=True)
+    images = np.empty((len(paths), 3, size, size), dtype=np.uint8)
+
+    def read(start: int) -> list[str | None]:
+        """Why each file of this turn could not be read; None where its image is in its place."""
+        reasons: list[str | None] = []
+        for place in range(start, min(start + FILES_A_TURN, len(paths))):
+            try:
+                images[place] = decode(paths[place], size)
+                reasons.append(None)
+            except Unreadable as error:
+                reasons.append(error.reason)
+        return reasons
+
+    reasons: list[str | None] = []
+    pool = ThreadPoolExecutor(workers or min(_processors(), MOST_WORKERS))
+    try:
+        with reporter.task("reading images", len(paths)) as task:
+            for some in pool.map(read, range(0, len(paths), FILES_A_TURN)):
+                reasons += some
+                task.advance(len(some))
+    finally:
+        pool.shutdown(cancel_futures=True)  # or Ctrl-C would wait for all the files
+    kept = np.array([place for place, reason in enumerate(reasons) if reason is None], dtype=np.int64)
+    skipped = [Skipped(str(path), reason) for path, reason in zip(paths, reasons, strict=True) if reason is not None]
+    return Decoded(images[kept] if skipped else images, kept, tuple(skipped))
+
+
+def read_folders(
+    labelled: Path,
+    unlabelled: Path,
+    *,
+    size: int,
+    seed: int,
+    labels: Path | None = None,
+    reporter: Reporter | None = None,
+    workers: int | None = None,
+) -> Reading:
+    """The images [3, size, size] of two folders: known categories in the one, the pile to discover in in the other.
+
+    ``labelled`` has one folder a category, with images anywhere below it, or any shape if ``labels`` names a table of
+    images (relative to ``labelled``) and labels. Names are paths relative to the one folder or the other. Files that
+    cannot be used are in ``skipped``, with the reason.
+    """
+    _require_apart(labelled, unlabelled)
+    known, aside = _by_folder(labelled) if labels is None else _by_table(labelled, labels)
+    pile = _pile(unlabelled)
+    paths = [labelled / name for name in known] + [unlabelled / name for name in pile]
+    _require_no_shared_file(paths[: len(known)], paths[len(known) :])
+    images, kept, unread = decode_many(paths, size, reporter, workers)
+
+    reasons = {skip.file: skip.reason for skip in unread}
+    _require_an_image_each(labelled, known, reasons)
+    _require_a_readable_image(unlabelled, pile, reasons)
+    n_labelled = int((kept < len(known)).sum())
+    names = [*known, *pile]
+    names = [names[place] for place in kept]
+    return assemble(
+        Part(images[:n_labelled], tuple(names[:n_labelled]), tuple(known[name] for name in names[:n_labelled])),
+        Part(images[n_labelled:], tuple(names[n_labelled:])),
+        seed=seed,
+        skipped=tuple(sorted((*aside, *unread), key=lambda skip: skip.file)),
+    )
+
+
+def _by_folder(root: Path) -> tuple[dict[str, str], list[Skipped]]:
+    """The category of each file, by its name, where a category is a folder in ``root``; and the loose files."""
+    categories = [entry.name for entry in _visible(root) if _is_folder(entry)]
+    if not categories:
+        raise UserError(
+            f"{str(root)!r} has no category folders: put the images of each category you know in a folder of its own "
+            "there, or give a table of labels (image,label)"
+        )
+    known: dict[str, str] = {}
+    loose = []
+    for name in _names(root):
+        category, _, below = name.partition("/")
+        if below or category in categories:  # the latter is listed if it cannot be opened
+            known[name] = category
+        else:
+            loose.append(Skipped(str(root / name), "not in a category folder"))
+    if empty := set(categories) - set(known.values()):
+        raise UserError(
+            f"the category folder {str(root / min(empty))!r} holds no file of its own: put images of the category "
+            "there, or remove the folder"
+        )
+    return known, loose
+
+
+def _by_table(root: Path, table: Path) -> tuple[dict[str, str], list[Skipped]]:
+    """The category of each file that a table lists, by its name, whether it exists or not; and the files not listed."""
+    rows = read_table(table)
+    if not rows:
+        raise UserError(f"{str(table)!r} lists no image: write a line image,label for each image you know")
+    for name, row in rows.items():
+        here = f"{str(table)!r}, line {row.line}"
+        if name.startswith("/") or ".." in PurePosixPath(name).parts:
+            raise UserError(f"{here}: {name!r} leads out of {str(root)!r}; write paths relative to that folder")
+        if not row.label:
+            raise UserError(f"{here}: image {name!r} has no label; add one or remove the line")
+    known = {name: rows[name].label for name in sorted(rows)}
+    itself = os.path.realpath(table)
+    others = [root / name for name in _names(root) if name not in rows]
+    reason = f"not in {table.name}"
+    return known, [Skipped(str(path), reason) for path in others if os.path.realpath(path) != itself]
+
+
+def _pile(root: Path) -> list[str]:
+    """The names of the files to discover categories in."""
+    names = _names(root)
+    if not names:
+        raise UserError(f"{str(root)!r} holds no file: put the images to discover categories in there")
+    return names
+
+
+def _require_apart(labelled: Path, unlabelled: Path) -> None:
+    for root, role in ((labelled, "labelled"), (unlabelled, "unlabelled")):
+        if not root.is_dir():
+            found = "is not a folder" if os.path.lexists(root) else "does not exist"
+            raise UserError(f"the folder of {role} images, {str(root)!r}, {found}: name a folder that holds images")
+        try:
+            _visible(root)
+        except OSError as error:
+            raise UserError(f"the folder of {role} images, {str(root)!r}, cannot be opened: {error.strerror}") from None
+    known, pile = Path(os.path.realpath(labelled)), Path(os.path.realpath(unlabelled))
+    if known == pile:
+        found = "are the same folder"
+    elif known in pile.parents or pile in known.parents:
+        found = "lie one inside the other"
+    else:
+        return
+    raise UserError(
+        f"the labelled images {str(labelled)!r} and the unlabelled ones {str(unlabelled)!r} {found}: "
+        "an image is either known or to be discovered, so move one of the two elsewhere"
+    )
+
+
+def _require_no_shared_file(labelled: Iterable[Path], unlabelled: Iterable[Path]) -> None:
+    known: dict[tuple[int, int], Path] = {}
+    for path in labelled:
+        if os.path.isfile(path):
+            known[_identity(path)] = path
+    for path in unlabelled:
+        if os.path.isfile(path) and (same := known.get(_identity(path))):
+            raise UserError(
+                f"{str(same)!r} among the labelled images and {str(path)!r} among the unlabelled ones are one file: "
+                "an image is either known or to be discovered, so remove one of the two"
+            )
+
+
+def _require_an_image_each(root: Path, known: dict[str, str], reasons: dict[str, str]) -> None:
+    names_of: dict[str, list[str]] = {}
+    for name, category in known.items():
+        names_of.setdefault(category, []).append(name)
+    for category, names in names_of.items():
+        _require_a_readable_image(root, names, reasons, f"category {category!r} in ")
+
+
+def _require_a_readable_image(root: Path, names: Sequence[str], reasons: dict[str, str], whose: str = "") -> None:
+    files = [str(root / name) for name in names]
+    if all(file in reasons for file in files):
+        count = "1 file" if len(files) == 1 else f"{len(files):,} files"
+        raise UserError(
+            f"{whose}{str(root)!r} has no readable image: it has {count}, and {files[0]!r} cannot be used "
+            f"({reasons[files[0]]}); put images there that open in an image viewer"
+        )
+
+
+def _names(root: Path) -> list[str]:
+    """The paths below ``root``, relative to it, of all files in it, in order."""
+    return [path.relative_to(root).as_posix() for path in list_images(root)]
+
+
+def _visible(folder: Path | str) -> list[os.DirEntry[str]]:
+    """What is in a folder and not hidden, by name."""
+    with os.scandir(folder) as entries:
+        return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
+
+
+def _identity(path: Path | str) -> tuple[int, int]:
+    found = os.stat(path)
+    return found.st_dev, found.st_ino
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

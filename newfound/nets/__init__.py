@@ -1,0 +1,38 @@
+"""Networks from normalised images [N, C, H, W] to features [N, D], where D is the network's ``width``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from newfound.errors import UserError
+from newfound.nets.normalise import Normalise
+from newfound.nets.resnet import ResNet, resnet18
+from newfound.nets.tiny import Tiny, tiny
+from newfound.nets.vgg import VGG, vgg6
+
+__all__ = ["NAMES", "Net", "Normalise", "build", "resnet18", "tiny", "vgg6"]
+
+Net = ResNet | VGG | Tiny
+
+_BUILDERS: dict[str, tuple[int, Callable[[int, int], Net]]] = {
+    # name: (the smallest image it takes, from channels and image size to the network)
+    "resnet18": (1, lambda channels, size: resnet18(channels, stem="cifar")),
+    "resnet18-imagenet": (1, lambda channels, size: resnet18(channels, stem="imagenet")),
+    "vgg6": (16, lambda channels, size: vgg6(channels, size)),
+    "tiny": (8, lambda channels, size: tiny(channels)),
+}
+
+NAMES = tuple(_BUILDERS)
+
+
+def build(name: str, channels: int, size: int) -> Net:
+    """The network of that name for images [N, channels, size, size], with fresh weights."""
+    if name not in _BUILDERS:
+        raise UserError(f"there is no network named {name!r}; choose one of {', '.join(NAMES)}")
+    smallest, make = _BUILDERS[name]
+    if size < smallest:
+        raise UserError(
+            f"the network {name} needs images of at least {smallest} x {smallest} pixels, not {size} x {size}; "
+            "choose a larger image size or another network"
+        )
+    return make(channels, size)

@@ -1,0 +1,72 @@
+"""ImageStore: batches, channel statistics, fingerprints."""
+
+import numpy as np
+import pytest
+import torch
+
+from newfound.data.store import ImageStore
+
+
+@pytest.fixture
+def pixels():
+    return np.random.default_rng(0).integers(0, 256, (10, 3, 5, 7), dtype=np.uint8)
+
+
+def test_a_batch_is_the_images_of_its_index_in_its_order(pixels):
+    store = ImageStore(pixels)
+    index = torch.tensor([7, 0, 7])
+    assert store.batch(index).dtype == torch.uint8
+    assert np.array_equal(store.batch(index).numpy(), pixels[[7, 0, 7]])
+
+
+def test_a_store_knows_its_length_and_the_shape_of_an_image(pixels):
+    store = ImageStore(pixels)
+    assert len(store) == 10
+    assert store.shape == (3, 5, 7)
+    assert store.device == torch.device("cpu")
+
+
+@pytest.mark.parametrize("shape", [(4, 5, 6), (4, 5, 6, 1), (4, 5, 6, 3)])
+def test_pixels_given_channels_last_are_turned(shape):
+    pixels = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    store = ImageStore.from_pixels(pixels)
+    assert store.shape == (shape[3] if len(shape) == 4 else 1, 5, 6)
+    assert store.images[2, -1, 3, 4] == pixels.reshape(4, 5, 6, -1)[2, 3, 4, -1]
+    assert store.images.is_contiguous()
+
+
+@pytest.mark.parametrize("images", [np.zeros((2, 3, 4, 4), np.float32), np.zeros((2, 4, 4), np.uint8)])
+def test_anything_but_four_dimensions_of_bytes_is_refused(images):
+    with pytest.raises(TypeError, match=r"expected uint8 images \[N, C, H, W\]"):
+        ImageStore(images)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_channel_statistics_are_those_of_numpy(pixels, channels):
+    mean, deviation = ImageStore(pixels[:, :channels]).channel_statistics()
+    units = pixels[:, :channels].astype(np.float64) / 255
+    assert mean.dtype == deviation.dtype == torch.float32
+    np.testing.assert_allclose(mean, units.mean((0, 2, 3)), rtol=1e-6)
+    np.testing.assert_allclose(deviation, units.std((0, 2, 3)), rtol=1e-6)
+
+
+def test_channel_statistics_do_not_depend_on_the_order_of_the_images(pixels):
+    one, other = ImageStore(pixels).channel_statistics(), ImageStore(pixels[::-1].copy()).channel_statistics()
+    assert torch.equal(torch.stack(one), torch.stack(other))
+
+
+def test_the_fingerprint_is_that_of_the_pixels_their_order_and_the_shape(pixels):
+    same = ImageStore(pixels.copy()).fingerprint()
+    assert ImageStore(pixels).fingerprint() == same
+    assert ImageStore(torch.from_numpy(pixels)).fingerprint() == same
+    changed = pixels.copy()
+    changed[9, 2, 4, 6] ^= 1
+    swapped = pixels[[1, 0, *range(2, 10)]]
+    reshaped = pixels.reshape(10, 3, 7, 5)
+    others = {ImageStore(images).fingerprint() for images in (changed, swapped, reshaped, pixels[:9])}
+    assert len(others | {same}) == 5
+
+
+def test_a_store_moved_to_where_it_is_holds_the_same_images(pixels):
+    moved = ImageStore(pixels).to(torch.device("cpu"))
+    assert np.array_equal(moved.images, pixels)

@@ -1,0 +1,186 @@
+import errno
+import json
+import os
+import signal
+
+import pytest
+import torch
+from torch import nn
+
+from newfound.engine import checkpoint as checkpoint_module
+from newfound.engine.loop import Diverged
+from newfound.errors import Interrupted
+
+
+def tensors_of(stage):
+    return {name: value.clone() for name, value in stage.state_dict().items()}
+
+
+def assert_equal(first, second):
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        assert torch.equal(value, second[name]), name
+
+
+def send(number, at):
+    return lambda step: os.kill(os.getpid(), number) if step == at else None
+
+
+@pytest.fixture
+def whole(make_engine, make_toy, tmp_path):
+    """An uninterrupted run of two stages: its tensors and its metrics."""
+    engine = make_engine(tmp_path / "whole")
+    stages = [make_toy(), make_toy(name="stage2", optimiser="adamw", lr=0.01)]
+    for stage in stages:
+        engine.train(stage)
+    return [tensors_of(s) for s in stages], (tmp_path / "whole" / "metrics.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("at", [0, 3, 7, 19])
+@pytest.mark.parametrize("victim", ["stage1", "stage2"])
+def test_a_run_stopped_by_a_signal_resumes_bit_for_bit(make_engine, make_toy, tmp_path, whole, number, at, victim):
+    folder = tmp_path / "broken"
+    stop = {victim: send(number, at)}
+    more = {"stage1": {}, "stage2": {"optimiser": "adamw", "lr": 0.01}}
+    engine = make_engine(folder)
+    with pytest.raises(Interrupted, match=f"after step {at + 1} of 20 of {victim}"):
+        for name, plan in more.items():
+            engine.train(make_toy(name=name, on_step=stop.get(name), **plan))
+    torch.manual_seed(99)
+    engine = make_engine(folder)
+    stages = [make_toy(name=name, **plan) for name, plan in more.items()]
+    for stage in stages:
+        engine.train(stage)
+    for stage, tensors in zip(stages, whole[0], strict=True):
+        assert_equal(tensors_of(stage), tensors)
+    assert (folder / "metrics.jsonl").read_bytes() == whole[1]
+
+
+def test_before_epoch_runs_once_an_epoch_whatever_interrupts(make_engine, make_toy, tmp_path):
+    folder = tmp_path / "run"
+    for at in (2, 5, 11):
+        with pytest.raises(Interrupted):
+            make_engine(folder).train(make_toy(on_step=send(signal.SIGINT, at)))
+    stage = make_toy()
+    make_engine(folder).train(stage)
+    assert int(stage.epochs_begun) == 4
+
+
+def test_metrics_have_each_logged_step_once_and_its_learning_rate(make_engine, make_toy, tmp_path):
+    make_engine(tmp_path / "run").train(make_toy(schedule="constant"))
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines] == [3, 5, 6, 9, 10, 12, 15, 18, 20]
+    assert [line["epoch"] for line in lines] == [1, 1, 2, 2, 2, 3, 3, 4, 4]
+    assert all(line["lr"] == pytest.approx(0.05) and line["loss"] > 0 and line["size"] > 0 for line in lines)
+
+
+def test_a_full_disk_stops_the_run_and_the_previous_checkpoint_resumes_it(
+    make_engine, make_toy, tmp_path, whole, monkeypatch
+):
+    folder, saves, real = tmp_path / "full", [], checkpoint_module.save_file
+
+    def third_fails(tensors, path):
+        saves.append(path)
+        real(tensors, path)
+        if len(saves) == 3:
+            path.write_bytes(path.read_bytes()[:500])
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(checkpoint_module, "save_file", third_fails)
+    with pytest.raises(OSError, match="No space"):
+        make_engine(folder).train(make_toy())
+    assert sorted(p.name for p in (folder / "checkpoint").iterdir()) == ["stage1-000000005", "stage1-000000010"]
+    stage = make_toy()
+    make_engine(folder).train(stage)
+    assert_equal(tensors_of(stage), whole[0][0])
+
+
+def test_a_finished_stage_is_not_trained_again(make_engine, make_toy, tmp_path):
+    first = make_toy()
+    make_engine(tmp_path / "run").train(first)
+
+    def never(step):
+        raise AssertionError("trained again")
+
+    again = make_toy(on_step=never)
+    make_engine(tmp_path / "run").train(again)
+    assert_equal(tensors_of(again), tensors_of(first))
+
+
+def test_a_loss_that_is_no_number_stops_with_a_remedy(make_engine, make_toy):
+    with pytest.raises(Diverged, match=r"smaller stage1\.lr"):
+        make_engine().train(make_toy(lr=1e30))
+
+
+@pytest.mark.parametrize(
+    ("plan", "reference"),
+    [
+        ({"optimiser": "sgd", "weight_decay": 0.01, "nesterov": True}, torch.optim.SGD),
+        ({"optimiser": "adam", "weight_decay": 0.01}, torch.optim.Adam),
+        ({"optimiser": "adamw", "weight_decay": 0.1, "clip": 0.05}, torch.optim.AdamW),
+    ],
+)
+def test_the_loop_agrees_with_a_plain_one(make_engine, make_toy, collection, plan, reference):
+    """The reference: torch's optimiser with a float learning rate, stepped by hand on the same batches and views."""
+    plan |= {"schedule": "constant", "epochs": 2}
+    stage, plain, engine = make_toy(**plan), make_toy(**plan), make_engine()
+    engine.train(stage)
+    keys = {"momentum": 0.9, "nesterov": True} if reference is torch.optim.SGD else {}
+    optimiser = reference(plain.parameters(), lr=0.05, weight_decay=plan["weight_decay"], **keys)
+    plain.train()
+    for epoch in range(2):
+        draws = engine.generator("stage1", epoch, "views")
+        for index in plain.sampler.epoch(engine.generator("stage1", epoch, "batches")):
+            parameters = plain.views.draw(draws, len(index), torch.tensor(0))
+            logits = plain.linear(plain.views.apply(collection.train.images[index], parameters))
+            optimiser.zero_grad()
+            nn.functional.cross_entropy(logits, torch.from_numpy(collection.labels)[index]).backward()
+            if "clip" in plan:
+                norm = torch.sqrt(sum((p.grad**2).sum() for p in plain.parameters()))
+                for p in plain.parameters():
+                    p.grad *= min(1.0, plan["clip"] / (float(norm) + 1e-6))
+            optimiser.step()
+    for (name, value), other in zip(stage.linear.named_parameters(), plain.linear.parameters(), strict=True):
+        torch.testing.assert_close(value, other, rtol=1e-4, atol=1e-6, msg=name)
+
+
+def test_a_group_with_a_scale_learns_at_its_own_rate(make_engine, make_toy):
+    stage = make_toy(epochs=1, momentum=0, weight_decay=0)
+    before = tensors_of(stage)
+    groups = [{"params": list(stage.linear[1].parameters()), "lr_scale": 0.0}, {"params": list(stage.linear[4].parameters())}]
+    stage.parameter_groups = lambda: groups
+    make_engine().train(stage)
+    after = tensors_of(stage)
+    assert torch.equal(after["linear.1.weight"], before["linear.1.weight"])
+    assert not torch.equal(after["linear.4.weight"], before["linear.4.weight"])
+
+
+def test_vectors_escape_weight_decay_when_the_plan_spares_them(make_toy):
+    stage = make_toy(decay_vectors=False, weight_decay=0.3)
+    matrices, vectors = stage.parameter_groups()
+    assert all(p.ndim > 1 for p in matrices["params"])
+    assert matrices["weight_decay"] == 0.3
+    assert all(p.ndim == 1 for p in vectors["params"])
+    assert vectors["weight_decay"] == 0
+
+
+def test_features_come_in_evaluation_mode_and_leave_the_mode_alone(make_engine, make_toy, collection):
+    engine, stage = make_engine(), make_toy()
+    net = nn.Sequential(nn.Flatten(), nn.Linear(64, 4), nn.BatchNorm1d(4))
+
+    class FromBytes(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.net = net
+
+        def forward(self, images):
+            return self.net(images.float())
+
+    module = FromBytes().train()
+    index = collection.unlabelled
+    got = engine.features(module, collection.train, index, title="features")
+    assert module.training
+    module.eval()
+    expected = module(collection.train.images[torch.from_numpy(index)])
+    torch.testing.assert_close(got, expected)

@@ -1,0 +1,1 @@
+"""Slow, obvious re-implementations that the fast code is compared with."""

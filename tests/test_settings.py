@@ -1,0 +1,84 @@
+import pytest
+
+from newfound.discovery import resolve_settings
+from newfound.errors import UserError
+from newfound.methods import METHODS
+from newfound.settings import KMeansSettings, from_mapping, load_recipe, override, parse_changes, recipe_names, to_mapping
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_recipe_is_complete_and_valid(name):
+    mapping = load_recipe(name)
+    settings = METHODS[mapping["method"]].settings
+    from_mapping(settings, mapping, name)
+    missing = set(to_mapping(settings())) - set(mapping)
+    assert not missing, f"{name} leaves out {missing}"
+
+
+def test_settings_survive_the_way_to_a_file_and_back():
+    settings = resolve_settings("kmeans", "kmeans-digits", {"stage1.milestones": [3, 5.5]})
+    assert from_mapping(KMeansSettings, to_mapping(settings), "file") == settings
+
+
+def test_a_change_goes_over_the_recipe_and_leaves_the_rest():
+    settings = resolve_settings("kmeans", "kmeans-digits", {"stage1.epochs": 3, "network": "resnet18"})
+    assert (settings.stage1.epochs, settings.stage1.batch, settings.network) == (3, 64, "resnet18")
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"stage1.epoch": 3}, "no setting stage1.epoch; did you mean epochs"),
+        ({"nonsense": 3}, "no setting nonsense; there are: method, network"),
+        ({"stage1.epochs": "many"}, "stage1.epochs should be of type int"),
+        ({"stage1.epochs": 2.5}, "stage1.epochs should be of type int"),
+        ({"stage1.epochs": True}, "stage1.epochs should be of type int"),
+        ({"stage1.epochs": 0}, "stage1.epochs is 0; it has to be at least 1"),
+        ({"stage1.momentum": 1.5}, "it has to be from 0 to 1"),
+        ({"stage1.optimiser": "lion"}, "it can be sgd, adam, adamw"),
+        ({"stage1.milestones": 3}, "should be a list"),
+        ({"stage1": 5}, "stage1 should hold names and values"),
+        ({"stage1.lr.deep": 5}, "stage1.lr should be of type float"),
+        ({"views.flip": "yes"}, "views.flip should be of type bool"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_a_sentence(changes, complaint):
+    with pytest.raises(UserError, match=complaint):
+        resolve_settings("kmeans", "kmeans-digits", changes)
+
+
+def test_an_unknown_method_lists_the_known_ones():
+    with pytest.raises(UserError, match="there is no method other; there are: kmeans"):
+        resolve_settings("other", "kmeans-digits", {})
+
+
+def test_numbers_that_yaml_takes_for_strings_are_numbers():
+    assert resolve_settings("kmeans", "kmeans-digits", parse_changes(["stage1.lr=1e-3"])).stage1.lr == 0.001
+
+
+def test_set_needs_a_name_and_a_value():
+    for text in ("stage1.epochs", "=3"):
+        with pytest.raises(UserError, match="name=value"):
+            parse_changes([text])
+    with pytest.raises(UserError, match="cannot be read"):
+        parse_changes(["a=[1, "])
+
+
+def test_override_changes_no_original():
+    before = {"a": {"b": {"c": 1}}}
+    assert override(before, {"a.b.c": 2, "a.d": 3}) == {"a": {"b": {"c": 2}, "d": 3}}
+    assert before == {"a": {"b": {"c": 1}}}
+
+
+def test_a_recipe_can_be_a_file_and_a_bad_one_says_why(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("method: kmeans\nstage1: {epochs: 2}\n")
+    assert resolve_settings("kmeans", str(path), {}).stage1.epochs == 2
+    path.write_text("method: [")
+    with pytest.raises(UserError, match="not valid YAML"):
+        resolve_settings("kmeans", str(path), {})
+    path.write_text("!!python/object/apply:os.system ['true']")
+    with pytest.raises(UserError, match="not valid YAML"):
+        resolve_settings("kmeans", str(path), {})
+    with pytest.raises(UserError, match="there is no recipe"):
+        resolve_settings("kmeans", "no-such", {})
