@@ -6,17 +6,20 @@ import errno
 import json
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from newfound._version import __version__
-from newfound.errors import Interrupted, UserError
+from newfound.errors import UserError
 from newfound.progress import Reporter
 
 if TYPE_CHECKING:
     from newfound.discovery import Discovery
+
+T = TypeVar("T")
 
 app = typer.Typer(
     name="newfound",
@@ -36,6 +39,18 @@ RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 Method = Annotated[str, typer.Option(help="See `newfound methods`.")]
 
 
+class _Stopped(Exception):
+    """An interruption on its way out, past typer, which would end without a word."""
+
+
+def _to_the_end(call: Callable[[], T]) -> T:
+    """What the call gives; where it was interrupted, the sentence that says how to go on."""
+    try:
+        return call()
+    except KeyboardInterrupt as error:
+        raise _Stopped(str(error) or "interrupted") from None
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         print(f"newfound {__version__}")
@@ -44,7 +59,9 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def root(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
 ) -> None:
     pass
 
@@ -61,7 +78,7 @@ def demo(
     """The main job on a data set that ships inside scikit-learn: even digits are known, odd ones are discovered."""
     from newfound.demo import run_demo
 
-    table = run_demo(out, method=method, device=device, seed=seed, reporter=Reporter(quiet))
+    table = _to_the_end(lambda: run_demo(out, method=method, device=device, seed=seed, reporter=Reporter(quiet)))
     if as_json:
         print(json.dumps(table.to_mapping()))
     else:
@@ -89,20 +106,23 @@ def discover(
     from newfound.discovery import discover as find
     from newfound.settings import parse_changes
 
-    found = find(
-        labelled,
-        unlabelled,
-        n_novel=novel,
-        out=out,
-        dataset=dataset,
-        labels=labels,
-        method=method,
-        recipe=recipe,
-        settings=parse_changes(settings or []),
-        seed=seed,
-        device=device,
-        threads=threads,
-        reporter=Reporter(quiet),
+    changes = parse_changes(settings or [])
+    found = _to_the_end(
+        lambda: find(
+            labelled,
+            unlabelled,
+            n_novel=novel,
+            out=out,
+            dataset=dataset,
+            labels=labels,
+            method=method,
+            recipe=recipe,
+            settings=changes,
+            seed=seed,
+            device=device,
+            threads=threads,
+            reporter=Reporter(quiet),
+        )
     )
     _print_discovery(found, as_json)
 
@@ -112,7 +132,7 @@ def resume(run: RunFolder, quiet: Quiet = False, as_json: Json = False) -> None:
     """Go on with a run that was interrupted."""
     from newfound.discovery import resume as go_on
 
-    _print_discovery(go_on(run, reporter=Reporter(quiet)), as_json)
+    _print_discovery(_to_the_end(lambda: go_on(run, reporter=Reporter(quiet))), as_json)
 
 
 @app.command()
@@ -209,8 +229,8 @@ def _status() -> int:
         return _complain(str(error), 2)
     except WRONG_CALL as error:
         return _complain(error.format_message(), 2)  # type: ignore[attr-defined]
-    except Interrupted as error:
-        return _complain(f"{error}; go on with `newfound resume`", 130)
+    except _Stopped as error:
+        return _complain(str(error), 130)
     except (KeyboardInterrupt, typer.Abort):
         return _complain("interrupted", 130)
     except BrokenPipeError:

@@ -33,12 +33,16 @@ class DemoTable:
         from rich.table import Table
 
         images = self.found.result["images"]
-        table = Table(title=f"{images['unlabelled']} unlabelled digits (1, 3, 5, 7, 9): how many fall into the right group")
+        table = Table(
+            title=f"{images['unlabelled']} unlabelled digits (1, 3, 5, 7, 9): how many fall into the right group"
+        )
         table.add_column("method")
         table.add_column("novel accuracy", justify="right")
         for name, accuracy in self.rows.items():
             table.add_row(name, f"{accuracy:.1%}")
-        console = Console()
+        console = Console(soft_wrap=True)
+        question = f"How many of {images['unlabelled']} unlabelled digits (1, 3, 5, 7, 9) fall into the right group?"
+        console.print(question, highlight=False)
         console.print(table)
         test = self.found.result["test"]["strict"]
         shares = ", ".join(f"{part} {test[part]:.1%}" for part in ("old", "new", "all"))
@@ -69,9 +73,10 @@ def pixel_rows(reading: Reading, seed: int, reporter: Reporter) -> dict[str, flo
     from sklearn.manifold import TSNE
 
     collection, answers = reading.collection, reading.answers
-    assert answers is not None and answers.unlabelled is not None
+    truth = answers.unlabelled if answers else None
+    assert truth is not None
     pixels = collection.train.images[collection.n_labelled :].flatten(1).float()
-    k = len(set(answers.unlabelled))
+    k = len(set(truth))
     rows = {}
     with reporter.task("clustering raw pixels", 3, "ways") as task:
         ways = {
@@ -83,6 +88,6 @@ def pixel_rows(reading: Reading, seed: int, reporter: Reporter) -> dict[str, flo
         }
         for name, way in ways.items():
             labels = way().labels.tolist()
-            rows[name] = evaluate_unlabelled([str(label) for label in labels], answers.unlabelled)["accuracy"]
+            rows[name] = evaluate_unlabelled([str(label) for label in labels], truth)["accuracy"]
             task.advance(1)
     return rows

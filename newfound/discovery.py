@@ -15,8 +15,8 @@ import numpy as np
 
 from newfound._version import __version__
 from newfound.data.collection import Reading
-from newfound.data.sources import Source
-from newfound.errors import UserError
+from newfound.data.sources import Request, Source
+from newfound.errors import Interrupted, UserError
 from newfound.files import write_json
 from newfound.methods import get_method
 from newfound.progress import Reporter
@@ -53,7 +53,11 @@ class Discovery:
         """The images of a category, the surest first."""
         if category not in self.sizes():
             raise UserError(f"there is no category {category}; there are: {', '.join(self.sizes())}")
-        rows = [(-c, i) for i, name, c in zip(self.images, self.categories, self.confidence, strict=True) if name == category]
+        rows = [
+            (-c, i)
+            for i, name, c in zip(self.images, self.categories, self.confidence, strict=True)
+            if name == category
+        ]
         return [image for _, image in sorted(rows)]
 
     def to_frame(self) -> Any:
@@ -98,15 +102,15 @@ def discover(
     from newfound.engine.device import pick_device
 
     reporter = reporter or Reporter(quiet=True)
-    folders = (str(path) if path else None for path in (labelled, unlabelled, labels))
-    source = Source(dataset, *folders).absolute()
-    n_novel = n_novel if n_novel is not None else source.n_novel
-    if n_novel is None:
-        raise UserError("say with --novel how many categories to look for")
-    if n_novel < 1:
-        raise UserError(f"--novel {n_novel}: there has to be at least one category to look for")
+    source = Source(
+        dataset=dataset,
+        labelled=str(labelled) if labelled else None,
+        unlabelled=str(unlabelled) if unlabelled else None,
+        labels=str(labels) if labels else None,
+        n_novel=n_novel,
+    ).absolute()
     resolved = resolve_settings(method, recipe or f"{method}-{dataset or 'folder'}", settings or {})
-    call = Call(source, n_novel, seed, str(pick_device(device)), threads or torch.get_num_threads())
+    call = Call(source, seed, str(pick_device(device)), threads or torch.get_num_threads())
     folder = Path(out)
     check_free(folder)
     reading = _read(call, resolved, reporter)
@@ -134,11 +138,7 @@ def resolve_settings(method: str, recipe: str, changes: Mapping[str, Any]) -> Se
 
 
 def _read(call: Call, settings: Settings, reporter: Reporter) -> Reading:
-    reading = call.source.read(settings.data.size, call.seed, reporter)
-    if call.n_novel > reading.collection.n_unlabelled:
-        n = reading.collection.n_unlabelled
-        raise UserError(f"--novel {call.n_novel} is more than the {n} unlabelled images there are")
-    return reading
+    return call.source.read(Request(settings.data.size, call.seed, reporter))
 
 
 def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
@@ -168,7 +168,9 @@ def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
             checkpoint_every=run.settings.checkpoint_every,
         )
         try:
-            outcome = get_method(run.settings.method).load()(run.settings, run.call.n_novel).fit(reading.collection, engine)
+            outcome = get_method(run.settings.method).load()(run.settings).fit(reading.collection, engine)
+        except Interrupted as error:
+            raise Interrupted(f"{error}; go on with `newfound resume {run.folder}`") from None
         finally:
             metrics.close()
         outcome.model.save(run.folder / "model")
@@ -216,12 +218,15 @@ def _describe(run: Run, reading: Reading, outcome: Any, engine: Any) -> dict[str
 
 def evaluate_run(model: Any, reading: Reading, assignments: np.ndarray, engine: Any) -> dict[str, Any]:
     """The figures that need answers, which only this function sees: "unlabelled" and "test", where there are any."""
-    from newfound.evaluate.protocol import evaluate_test, evaluate_unlabelled
+    from newfound.evaluate.protocol import evaluate_test
+    from newfound.evaluate.tasks import evaluate_tasks
 
     answers, test = reading.answers, reading.collection.test
     if answers is None or answers.unlabelled is None:
         return {}
-    figures = {"unlabelled": evaluate_unlabelled([model.novel[i] for i in assignments], answers.unlabelled)}
+    first = reading.collection.n_labelled
+    tasks = {task.name: task.rows - first for task in reading.collection.tasks}
+    figures = {"unlabelled": evaluate_tasks([model.novel[i] for i in assignments], answers.unlabelled, tasks)}
     if test is not None and answers.test is not None:
         logits = engine.features(model, test, title="test images").cpu().numpy()
         figures["test"] = evaluate_test(

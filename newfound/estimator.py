@@ -11,7 +11,7 @@ import torch
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from newfound.data.collection import Collection
+from newfound.data.collection import Collection, Task
 from newfound.data.folder import decode_many
 from newfound.data.store import ImageStore
 from newfound.discovery import resolve_settings
@@ -73,14 +73,13 @@ class Discoverer(ClusterMixin, BaseEstimator):
         store = self._store(images, settings.data.size)
         names, numbers = _number_labels(labels, len(store))
         unknown = np.flatnonzero(numbers < 0)
-        if not 1 <= self.n_novel <= len(unknown):
-            raise UserError(f"n_novel is {self.n_novel}, and {len(unknown)} images have no label")
         rng = np.random.default_rng([self.random_state, 0xDA7A])
         order = np.concatenate([np.flatnonzero(numbers >= 0), rng.permutation(unknown)])
         classes = tuple(str(name) for name in names)
-        collection = Collection(ImageStore(store.images[torch.from_numpy(order)]), numbers[order], classes)
+        task = Task("", self.n_novel, np.arange(len(order) - len(unknown), len(order)))
+        collection = Collection(store.take(order), numbers[order], classes, (task,))
         engine = Engine(collection, pick_device(self.device), seed=self.random_state, reporter=self._reporter())
-        outcome = get_method(self.method).load()(settings, self.n_novel).fit(collection, engine)
+        outcome = get_method(self.method).load()(settings).fit(collection, engine)
         self._adopt(outcome.model, names)
         self.labels_ = self.classes_[np.maximum(numbers, 0)]
         self.confidence_ = np.ones(len(store))
@@ -102,9 +101,11 @@ class Discoverer(ClusterMixin, BaseEstimator):
 
     def _store(self, images: Images, size: int, channels: int | None = None) -> ImageStore:
         if not isinstance(images, np.ndarray):
-            pixels, kept, skipped = decode_many([Path(path) for path in images], size, self._reporter())
+            pixels, _, skipped = decode_many([Path(path) for path in images], size, self._reporter())
             if skipped:
-                raise UserError(f"{len(skipped)} images cannot be read; the first: {skipped[0].file}: {skipped[0].reason}")
+                raise UserError(
+                    f"{len(skipped)} images cannot be read; the first: {skipped[0].file}: {skipped[0].reason}"
+                )
             return ImageStore(match_channels(pixels, channels or 3))
         if images.dtype != np.uint8 or images.ndim not in (3, 4) or len(images) == 0:
             raise UserError(f"expected uint8 images [N, H, W] or [N, H, W, C], got {images.dtype} {images.shape}")
@@ -170,7 +171,7 @@ def match_channels(images: np.ndarray, channels: int) -> np.ndarray:
     """RGB images uint8 [N, 3, H, W] as they are, or as grey [N, 1, H, W] for a network of one channel."""
     if channels == images.shape[1]:
         return images
-    luma = np.tensordot(images.astype(np.float32), np.float32([0.299, 0.587, 0.114]), axes=([1], [0]))
+    luma = np.tensordot(images.astype(np.float32), np.array([0.299, 0.587, 0.114], dtype=np.float32), axes=([1], [0]))
     return np.round(luma).astype(np.uint8)[:, None]
 
 

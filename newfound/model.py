@@ -29,7 +29,7 @@ class Encoder(nn.Module):
         self.network, self.channels, self.size = network, channels, size
         self.normalise = Normalise(mean, deviation)
         self.net = build(network, channels, size)
-        self.width: int = self.net.width  # type: ignore[assignment]
+        self.width = self.net.width
 
     def forward(self, images: Tensor) -> Tensor:
         features: Tensor = self.net(self.normalise(images))
@@ -40,7 +40,13 @@ class Model(nn.Module):
     """An encoder and a linear classifier whose outputs are the known categories, then the novel ones."""
 
     def __init__(
-        self, encoder: Encoder, known: tuple[str, ...], novel: tuple[str, ...], *, method: str, unit_features: bool = False
+        self,
+        encoder: Encoder,
+        known: tuple[str, ...],
+        novel: tuple[str, ...],
+        *,
+        method: str,
+        unit_features: bool = False,
     ) -> None:
         super().__init__()
         self.encoder = encoder
@@ -72,12 +78,16 @@ class Model(nn.Module):
             (folder / "model.json").write_text(json.dumps(self._description(), indent=2), encoding="utf-8")
 
     def _description(self) -> dict[str, Any]:
-        encoder = self.encoder
-        image = {"channels": encoder.channels, "size": encoder.size}
         return {
-            "format": FORMAT, "newfound": __version__, "method": self.method, "network": encoder.network, "image": image,
-            "known": list(self.known), "novel": list(self.novel), "unit_features": self.unit_features,
-        }  # fmt: skip
+            "format": FORMAT,
+            "newfound": __version__,
+            "method": self.method,
+            "network": self.encoder.network,
+            "image": {"channels": self.encoder.channels, "size": self.encoder.size},
+            "known": list(self.known),
+            "novel": list(self.novel),
+            "unit_features": self.unit_features,
+        }
 
 
 def load_model(path: Path) -> Model:

@@ -29,7 +29,6 @@ class Call:
     """What was asked for, beside the recipe; with ``settings`` it determines a run."""
 
     source: Source
-    n_novel: int
     seed: int
     device: str
     threads: int
@@ -50,7 +49,12 @@ class Run:
         check_free(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            content = {"newfound": __version__, "format": FORMAT, "call": to_mapping(call), "settings": to_mapping(settings)}
+            content = {
+                "newfound": __version__,
+                "format": FORMAT,
+                "call": to_mapping(call),
+                "settings": to_mapping(settings),
+            }
             write_text(folder / "settings.yaml", yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
         except PermissionError as error:
             raise UserError(f"cannot write to {folder}: {error.strerror}; choose another --out") from None
@@ -67,7 +71,9 @@ class Run:
         try:
             version, written = int(content["format"]), content["newfound"]
             if version > FORMAT:
-                raise UserError(f"{folder} was written by a newer newfound ({written}; this is {__version__}): update it")
+                raise UserError(
+                    f"{folder} was written by a newer newfound ({written}; this is {__version__}): update it"
+                )
             settings = get_method(content["settings"]["method"]).settings
             call = from_mapping(Call, content["call"], str(path))
             return cls(folder, call, from_mapping(settings, content["settings"], str(path)))
@@ -98,6 +104,7 @@ class Run:
             "unlabelled": collection.n_unlabelled,
             "test": len(collection.test) if collection.test is not None else 0,
             "classes": list(collection.classes),
+            "tasks": [[task.name, task.n_novel, len(task.rows)] for task in collection.tasks],
             "fingerprint": collection.fingerprint(),
         }
         if not path.exists():
@@ -105,8 +112,12 @@ class Run:
             return
         before = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
         if before != seen:
-            counts = ", ".join(f"{k} {before.get(k)} then and {seen[k]} now" for k in ("labelled", "unlabelled", "test"))
-            raise UserError(f"the images of the run {self.folder} have changed since it began ({counts}): start a new run")
+            counts = ", ".join(
+                f"{k} {before.get(k)} then and {seen[k]} now" for k in ("labelled", "unlabelled", "test")
+            )
+            raise UserError(
+                f"the images of the run {self.folder} have changed since it began ({counts}): start a new run"
+            )
 
     def write_table(self, name: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """A CSV file of the run."""

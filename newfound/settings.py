@@ -175,7 +175,8 @@ def override(mapping: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, A
         *path, last = dotted.split(".")
         inner = result
         for part in path:
-            inner[part] = dict(inner.get(part) or {})
+            below = inner.get(part)
+            inner[part] = dict(below) if isinstance(below, dict) else {}
             inner = inner[part]
         inner[last] = value
     return result
@@ -211,7 +212,9 @@ def load_recipe(name: str) -> dict[str, Any]:
                 text = file.read()
         except (OSError, UnicodeDecodeError):
             known = ", ".join(recipe_names())
-            raise UserError(f"there is no recipe {name}, nor a readable file of that name; there are: {known}") from None
+            raise UserError(
+                f"there is no recipe {name}, nor a readable file of that name; there are: {known}"
+            ) from None
     return load_yaml(text, f"recipe {name}")
 
 

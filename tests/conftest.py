@@ -1,5 +1,10 @@
-import pytest
-import torch
+import os
+
+# Threads that wait by spinning slow each other down where processes share few cores. Read when torch is imported.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+import pytest  # noqa: E402
+import torch  # noqa: E402
 
 
 @pytest.fixture(autouse=True)

@@ -88,6 +88,10 @@ def test_a_folder_becomes_categories_in_one_command(folders):
     assert accuracy > 0.9
     assert json.loads((out / "result.json").read_text())["unlabelled"]["accuracy"] == accuracy
 
+    untold = newfound("evaluate", out)
+    assert untold.returncode == 2
+    assert "nobody told" in untold.stderr
+
     named = newfound("predict", out, folders / "known" / "disc", folders / "pile" / "00.png", "--json")
     assert named.returncode == 0, named.stderr
     rows = json.loads(named.stdout)
@@ -136,15 +140,14 @@ def wrong_calls(folder, finished):
         "give --labelled and --unlabelled folders": ["discover", *out],
         "say with --novel": ["discover", *here, *out],
         "at least one category": ["discover", *here, "--novel", 0, *out],
-        "--novel 5000 is more than": [*digits, "--novel", 5000, *out],
+        "cannot find 5,000 novel categories": [*digits, "--novel", 5000, *out],
         "no setting stage9": [*digits, "--set", "stage9.epochs=1", *out],
         "there is no recipe": [*digits, "--recipe", "none", *out],
         "there is no method apl9": [*digits, "--method", "apl9", *out],
         "--device tpu": [*digits, "--device", "tpu", *out],
         "there is no run in": ["resume", folder / "nowhere"],
-        "nobody told": ["evaluate", "FOLDER_RUN"],
         "Missing option '--out'": digits,
-        "is not in the range": [*digits, "--seed", -1, *out],
+        "--seed": [*digits, "--seed", -1, *out],
         "none of the 1 files": ["predict", finished, folder / "busy" / "letter.txt"],
         "no file or folder": ["predict", finished, folder / "nothing.png"],
         "No such command": ["discovr"],
@@ -153,7 +156,6 @@ def wrong_calls(folder, finished):
 
 def test_wrong_calls_end_with_one_line_and_status_2(tmp_path, finished):
     calls = wrong_calls(tmp_path, finished)
-    calls.pop("nobody told")
     for complaint, words in calls.items():
         done = newfound(*words)
         lines = [line for line in done.stderr.splitlines() if not line.startswith(("reading images", "warning"))]

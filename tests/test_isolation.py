@@ -20,8 +20,8 @@ QUICK = {"stage1.epochs": 3}
 def test_permuting_the_answers_changes_nothing_but_the_evaluation(tmp_path, monkeypatch):
     honest = discover(dataset="digits", out=tmp_path / "honest", settings=QUICK)
 
-    def lying(seed):
-        reading = read_digits(seed)
+    def lying(request):
+        reading = read_digits(request.seed)
         rng = np.random.default_rng(1)
         shuffled = {
             field.name: tuple(rng.permutation(np.array(getattr(reading.answers, field.name))).tolist())
@@ -39,7 +39,7 @@ def test_permuting_the_answers_changes_nothing_but_the_evaluation(tmp_path, monk
 
 def test_a_collection_holds_no_answer_and_no_name():
     fields = {field.name for field in dataclasses.fields(Collection)}
-    assert fields == {"train", "labels", "classes", "test"}
+    assert fields == {"train", "labels", "classes", "tasks", "test"}
     collection = read_digits(0).collection
     assert (collection.labels[collection.n_labelled :] == -1).all()
     assert set(collection.classes) == {"0", "2", "4", "6", "8"}

@@ -10,6 +10,7 @@ import pytest
 from safetensors.torch import load_file
 
 KILLS = 4
+STEPS = 400
 
 
 def command(*words: object) -> list[str]:
@@ -17,7 +18,7 @@ def command(*words: object) -> list[str]:
 
 
 def discover(out: Path, threads: int) -> list[str]:
-    settings = ["--set", "stage1.epochs=60", "--set", "log_every=3"]
+    settings = ["--set", "stage1.epochs=40", "--set", "log_every=3"]
     return command("discover", "--dataset", "digits", "--threads", threads, "--quiet", *settings, "--out", out)
 
 
@@ -30,26 +31,26 @@ def contents(run: Path) -> dict[str, object]:
     return files
 
 
+def steps_done(run: Path) -> int:
+    return max((int(path.name[-9:]) for path in (run / "checkpoint").glob("stage1-*")), default=-1)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_killed_run_resumes_bit_for_bit(tmp_path, threads):
-    began = time.monotonic()
     subprocess.run(discover(tmp_path / "whole", threads), check=True, capture_output=True)
-    duration = time.monotonic() - began
     rng = random.Random(threads)
-    run, survived = tmp_path / "killed", 0
-    for _ in range(KILLS):
+    run = tmp_path / "killed"
+    instants = sorted(rng.randrange(STEPS) for _ in range(KILLS)) + [STEPS]
+    for instant in instants:
         started = (run / "settings.yaml").exists()
-        process = subprocess.Popen(
-            command("resume", run, "--quiet") if started else discover(run, threads),
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        try:
-            process.wait(timeout=rng.uniform(0.35, 1.0) * duration)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            survived += any((run / "checkpoint").glob("stage1-*")) and not (run / "result.json").exists()
-    assert survived, "no kill fell between the first checkpoint and the result: the test shows nothing"
+        words = command("resume", run, "--quiet") if started else discover(run, threads)
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while steps_done(run) < instant and process.poll() is None:
+            time.sleep(0.002)
+        time.sleep(rng.uniform(0, 0.1))  # anywhere in a step, in writing a checkpoint, or in what follows training
+        process.kill()
+        process.wait()
+    assert not (run / "result.json").exists(), "the run was over before the last kill"
     subprocess.run(command("resume", run, "--quiet"), check=True, capture_output=True)
     expected, got = contents(tmp_path / "whole"), contents(run)
     assert got.keys() == expected.keys()

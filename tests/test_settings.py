@@ -3,7 +3,15 @@ import pytest
 from newfound.discovery import resolve_settings
 from newfound.errors import UserError
 from newfound.methods import METHODS
-from newfound.settings import KMeansSettings, from_mapping, load_recipe, override, parse_changes, recipe_names, to_mapping
+from newfound.settings import (
+    KMeansSettings,
+    from_mapping,
+    load_recipe,
+    override,
+    parse_changes,
+    recipe_names,
+    to_mapping,
+)
 
 
 @pytest.mark.parametrize("name", recipe_names())

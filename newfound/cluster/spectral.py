@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Literal
 
 import numpy as np
@@ -37,10 +36,7 @@ def spectral(features: Tensor, k: int, *, neighbours: int = 10, metric: Metric =
         points = points / np.maximum(np.linalg.norm(points, axis=1, keepdims=True), np.finfo(points.dtype).tiny)
     directed = kneighbors_graph(points, max(1, min(neighbours, n - 1)), include_self=True)
     graph = _whole(csr_array((directed + directed.T) / 2), points)
-    with warnings.catch_warnings():
-        # Equal features give fewer distinct points of the embedding than clusters: then some clusters stay empty.
-        warnings.filterwarnings("ignore", message="Number of distinct clusters")
-        found = SpectralClustering(k, affinity="precomputed", random_state=seed).fit(graph)
+    found = SpectralClustering(k, affinity="precomputed", random_state=seed).fit(graph)
     return Clustering.from_labels(features, torch.as_tensor(found.labels_).long().to(features.device), k)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +12,18 @@ from newfound.data.store import ImageStore
 from newfound.errors import UserError
 
 UNKNOWN = -1
+
+
+@dataclass(frozen=True)
+class Task:
+    """Unlabelled images (indices into the training images) among which ``n_novel`` categories are to be found.
+
+    Most collections are one task without a name; OmniGlot has one for each alphabet.
+    """
+
+    name: str
+    n_novel: int
+    rows: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -26,6 +39,7 @@ class Collection:
     train: ImageStore
     labels: np.ndarray
     classes: tuple[str, ...]
+    tasks: tuple[Task, ...]
     test: ImageStore | None = None
 
     def __post_init__(self) -> None:
@@ -33,8 +47,16 @@ class Collection:
             raise ValueError(f"{len(self.train)} training images but labels of shape {self.labels.shape}")
         if (self.labels[: self.n_labelled] == UNKNOWN).any():
             raise ValueError("labelled images must come before the unlabelled ones")
-        if self.n_labelled and self.labels.max() >= len(self.classes):
-            raise ValueError(f"label {self.labels.max()} has no name: {len(self.classes)} classes were given")
+        if len(self.labels) and not UNKNOWN <= self.labels.min() <= self.labels.max() < len(self.classes):
+            raise ValueError(f"labels have to lie in {UNKNOWN} to {len(self.classes) - 1}")
+        covered = np.sort(np.concatenate([np.empty(0, np.int64), *(task.rows for task in self.tasks)]))
+        if not np.array_equal(covered, self.unlabelled):
+            raise ValueError("every unlabelled image has to be in one task, and no other image in any")
+        for task in self.tasks:
+            if not 1 <= task.n_novel <= len(task.rows):
+                where = f" of {task.name}" if task.name else ""
+                images = f"the {len(task.rows):,} unlabelled images{where}"
+                raise UserError(f"cannot find {task.n_novel:,} novel categories among {images}: choose from 1 to that number")
 
     @property
     def n_labelled(self) -> int:
@@ -43,6 +65,11 @@ class Collection:
     @property
     def n_unlabelled(self) -> int:
         return len(self.labels) - self.n_labelled
+
+    @property
+    def n_novel(self) -> int:
+        """Novel categories of all tasks together."""
+        return sum(task.n_novel for task in self.tasks)
 
     @property
     def labelled(self) -> np.ndarray:
@@ -56,9 +83,13 @@ class Collection:
 
     def fingerprint(self) -> str:
         """A digest of everything in it: a run that is resumed must see what it saw before."""
-        parts = [self.train.fingerprint(), self.labels.tobytes().hex(), *self.classes]
-        parts.append(self.test.fingerprint() if self.test is not None else "")
-        return hashlib.blake2b("\0".join(parts).encode(errors="surrogateescape"), digest_size=16).hexdigest()
+        digest = hashlib.blake2b(digest_size=16)
+        parts = [self.train.fingerprint(), self.test.fingerprint() if self.test is not None else "", repr(self.classes)]
+        parts += [repr((task.name, task.n_novel, task.rows.tolist())) for task in self.tasks]
+        for part in parts:
+            digest.update(part.encode())
+        digest.update(self.labels.tobytes())
+        return digest.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -101,46 +132,63 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Part:
-    """Images [N, C, H, W] uint8 with their names and, where known, their categories: a reader's raw material."""
+class Pool:
+    """All images a reader found, one row each: pixels, a name, a category (None where nobody knows), a task."""
 
-    images: np.ndarray
-    names: tuple[str, ...]
-    categories: tuple[str, ...] | None = None
+    images: ImageStore
+    names: Sequence[str]
+    categories: Sequence[str | None]
+    tasks: Sequence[str] | None = None
 
-    def take(self, index: np.ndarray) -> Part:
-        categories = None if self.categories is None else tuple(self.categories[i] for i in index)
-        return Part(self.images[index], tuple(self.names[i] for i in index), categories)
+    def names_of(self, rows: np.ndarray) -> tuple[str, ...]:
+        return tuple(self.names[i] for i in rows)
+
+    def categories_of(self, rows: np.ndarray) -> tuple[str | None, ...]:
+        return tuple(self.categories[i] for i in rows)
 
 
 def assemble(
-    labelled: Part, unlabelled: Part, test: Part | None = None, *, seed: int, skipped: tuple[Skipped, ...] = ()
+    pool: Pool,
+    *,
+    labelled: np.ndarray,
+    unlabelled: np.ndarray,
+    test: np.ndarray | None = None,
+    n_novel: int | Mapping[str, int],
+    seed: int,
+    skipped: tuple[Skipped, ...] = (),
 ) -> Reading:
-    """Shuffle what must not keep its order, and part the answers from what methods see."""
-    if labelled.categories is None:
-        raise ValueError("the labelled part has no categories")
-    if not len(labelled.images):
+    """A Reading from rows of a pool: shuffles what must not keep its order, and parts the answers from the rest.
+
+    ``n_novel`` is the number of novel categories, by the task's name where the pool has tasks.
+    """
+    if not len(labelled):
         raise UserError("no labelled image was found: give at least one image of each category you know")
-    if not len(unlabelled.images):
+    if not len(unlabelled):
         raise UserError("no unlabelled image was found: there is nothing to discover categories in")
     rng = np.random.default_rng([seed, 0xDA7A])
-    unlabelled = unlabelled.take(rng.permutation(len(unlabelled.images)))
-    if test is not None:
-        test = test.take(rng.permutation(len(test.images)))
-    classes = tuple(sorted(set(labelled.categories)))
+    unlabelled = rng.permutation(unlabelled)
+    test = None if test is None else rng.permutation(test)
+    known = [str(name) for name in pool.categories_of(labelled)]
+    classes = tuple(sorted(set(known)))
     number = {name: i for i, name in enumerate(classes)}
-    labels = np.full(len(labelled.images) + len(unlabelled.images), UNKNOWN, dtype=np.int64)
-    labels[: len(labelled.images)] = [number[name] for name in labelled.categories]
+    labels = np.full(len(labelled) + len(unlabelled), UNKNOWN, dtype=np.int64)
+    labels[: len(labelled)] = [number[name] for name in known]
     collection = Collection(
-        train=ImageStore(np.concatenate([labelled.images, unlabelled.images])),
+        train=pool.images.take(np.concatenate([labelled, unlabelled])),
         labels=labels,
         classes=classes,
-        test=None if test is None else ImageStore(test.images),
+        tasks=_tasks(pool, unlabelled, len(labelled), n_novel),
+        test=None if test is None else pool.images.take(test),
     )
-    known = unlabelled.categories is not None or (test is not None and test.categories is not None)
-    return Reading(
-        collection=collection,
-        names=Names(labelled.names, unlabelled.names, test.names if test is not None else ()),
-        answers=Answers(unlabelled.categories, test.categories if test is not None else None) if known else None,
-        skipped=skipped,
-    )
+    answers = Answers(pool.categories_of(unlabelled), None if test is None else pool.categories_of(test))
+    any_answer = any(name is not None for name in answers.unlabelled or ())
+    names = Names(pool.names_of(labelled), pool.names_of(unlabelled), () if test is None else pool.names_of(test))
+    return Reading(collection, names, answers if any_answer else None, skipped)
+
+
+def _tasks(pool: Pool, unlabelled: np.ndarray, first: int, n_novel: int | Mapping[str, int]) -> tuple[Task, ...]:
+    if isinstance(n_novel, int):
+        return (Task("", n_novel, np.arange(first, first + len(unlabelled))),)
+    assert pool.tasks is not None
+    task_of = np.array([pool.tasks[i] for i in unlabelled])
+    return tuple(Task(name, n_novel[name], first + np.flatnonzero(task_of == name)) for name in sorted(n_novel))

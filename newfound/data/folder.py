@@ -12,8 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from newfound.data.answers import read_table
-from newfound.data.collection import Part, Reading, Skipped, assemble
+from newfound.data.collection import Pool, Reading, Skipped, assemble
 from newfound.data.decode import Unreadable, decode
+from newfound.data.store import ImageStore
 from newfound.errors import UserError
 from newfound.progress import Reporter
 
@@ -101,6 +102,7 @@ def read_folders(
     labelled: Path,
     unlabelled: Path,
     *,
+    n_novel: int,
     size: int,
     seed: int,
     labels: Path | None = None,
@@ -123,12 +125,18 @@ def read_folders(
     reasons = {skip.file: skip.reason for skip in unread}
     _require_an_image_each(labelled, known, reasons)
     _require_a_readable_image(unlabelled, pile, reasons)
-    n_labelled = int((kept < len(known)).sum())
     names = [*known, *pile]
-    names = [names[place] for place in kept]
+    pool = Pool(
+        images=ImageStore(images),
+        names=[names[place] for place in kept],
+        categories=[known[names[place]] if place < len(known) else None for place in kept],
+    )
+    row = np.arange(len(kept))
     return assemble(
-        Part(images[:n_labelled], tuple(names[:n_labelled]), tuple(known[name] for name in names[:n_labelled])),
-        Part(images[n_labelled:], tuple(names[n_labelled:])),
+        pool,
+        labelled=row[kept < len(known)],
+        unlabelled=row[kept >= len(known)],
+        n_novel=n_novel,
         seed=seed,
         skipped=tuple(sorted((*aside, *unread), key=lambda skip: skip.file)),
     )

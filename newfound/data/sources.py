@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from newfound.data.collection import Reading
+from newfound.data.collection import Collection, Reading
 from newfound.data.digits import read_digits
 from newfound.errors import UserError
 from newfound.progress import Reporter
+
+
+@dataclass(frozen=True)
+class Request:
+    """How a collection is to be read."""
+
+    size: int
+    """Pixels that images of no fixed size are brought to."""
+    seed: int
+    reporter: Reporter
+    root: Path | None = None
+    """The folder that a data set's files are in."""
+    cache: Path | None = None
+    """The folder that decoded images are kept in; without one they are decoded each time."""
 
 
 @dataclass(frozen=True)
@@ -17,23 +33,115 @@ class DataSet:
     """A data set with a split of its own, hence a known number of novel categories."""
 
     summary: str
-    n_novel: int
-    read: Callable[[int], Reading]
+    read: Callable[[Request], Reading]
+    get: str | None = None
+    """How its files are obtained; None if it has none."""
 
+
+def _read_cifar10(request: Request) -> Reading:
+    from newfound.data.cifar import read_cifar10
+
+    return read_cifar10(_root(request), request.seed)
+
+
+def _read_cifar100(request: Request, known: int) -> Reading:
+    from newfound.data.cifar import read_cifar100
+
+    return read_cifar100(_root(request), request.seed, known=known)
+
+
+def _read_cifar100_rehearsal(request: Request) -> Reading:
+    from newfound.data.cifar import read_cifar100_rehearsal
+
+    return read_cifar100_rehearsal(_root(request), request.seed)
+
+
+def _read_omniglot(request: Request) -> Reading:
+    from newfound.data.omniglot import read_omniglot
+
+    return read_omniglot(
+        _root(request), request.seed, size=request.size, reporter=request.reporter, cache=request.cache
+    )
+
+
+def _read_omniglot_rehearsal(request: Request) -> Reading:
+    from newfound.data.omniglot import read_omniglot_rehearsal
+
+    return read_omniglot_rehearsal(
+        _root(request), request.seed, size=request.size, reporter=request.reporter, cache=request.cache
+    )
+
+
+def _read_imagenet(request: Request, subset: str) -> Reading:
+    from newfound.data.imagenet import read_imagenet
+
+    return read_imagenet(
+        _root(request), subset, request.seed, size=request.size, reporter=request.reporter, cache=request.cache
+    )
+
+
+def _root(request: Request) -> Path:
+    assert request.root is not None  # Source sees to it
+    return request.root
+
+
+def _getting(name: str) -> str:
+    return f"obtain it with `newfound data get {name} --to ROOT`"
+
+
+IMAGENET = "ImageNet has to be requested from image-net.org"
 
 DATASETS = {
-    "digits": DataSet("handwritten digits, 8 x 8, inside scikit-learn: even ones known, odd ones novel", 5, read_digits)
+    "digits": DataSet(
+        "handwritten digits, 8 x 8, inside scikit-learn: even ones known, odd ones novel",
+        lambda request: read_digits(request.seed),
+    ),
+    "cifar10": DataSet("CIFAR-10: classes 0-4 known, 5-9 novel", _read_cifar10, _getting("cifar10")),
+    "cifar100": DataSet(
+        "CIFAR-100: classes 0-79 known, 80-99 novel", partial(_read_cifar100, known=80), _getting("cifar100")
+    ),
+    "cifar100-50": DataSet(
+        "CIFAR-100: classes 0-49 known, 50-99 novel", partial(_read_cifar100, known=50), _getting("cifar100")
+    ),
+    "cifar100-rehearsal": DataSet(
+        "CIFAR-100 to choose settings with: classes 0-63 known, 64-79 as if novel",
+        _read_cifar100_rehearsal,
+        _getting("cifar100"),
+    ),
+    "omniglot": DataSet(
+        "OmniGlot: 964 characters of 30 alphabets known, 20 alphabets novel, a task each",
+        _read_omniglot,
+        _getting("omniglot"),
+    ),
+    "omniglot-rehearsal": DataSet(
+        "OmniGlot to choose settings with: 795 characters of 25 alphabets known, 5 alphabets as if novel",
+        _read_omniglot_rehearsal,
+        _getting("omniglot"),
+    ),
+} | {
+    f"imagenet-{subset.lower()}": DataSet(
+        f"ImageNet: 882 classes known, the 30 of subset {subset} novel",
+        partial(_read_imagenet, subset=subset),
+        IMAGENET,
+    )
+    for subset in "ABC"
 }
 
 
 @dataclass(frozen=True)
 class Source:
-    """Either ``dataset``, or the folders ``labelled`` and ``unlabelled`` (with ``labels``, a CSV file, if any)."""
+    """Either ``dataset``, or the folders ``labelled`` and ``unlabelled`` (with ``labels``, a CSV file, if any).
+
+    ``data`` is the folder that the data set's files are in; one without files needs none.
+    ``n_novel`` is how many categories to look for; a data set knows it by itself.
+    """
 
     dataset: str | None = None
     labelled: str | None = None
     unlabelled: str | None = None
     labels: str | None = None
+    n_novel: int | None = None
+    data: str | None = None
 
     def __post_init__(self) -> None:
         if self.dataset is not None and (self.labelled or self.unlabelled or self.labels):
@@ -42,23 +150,46 @@ class Source:
             raise UserError("give --labelled and --unlabelled folders, or the --dataset to use")
         if self.dataset is not None and self.dataset not in DATASETS:
             raise UserError(f"there is no data set {self.dataset}; there are: {', '.join(DATASETS)}")
-
-    @property
-    def n_novel(self) -> int | None:
-        """The number of novel categories, where the data set fixes it."""
-        return DATASETS[self.dataset].n_novel if self.dataset else None
+        if self.dataset is None and self.data:
+            raise UserError("--data says where a data set's files are: name the data set with --dataset")
+        if self.dataset is not None and not self.data and (get := DATASETS[self.dataset].get):
+            raise UserError(f"the data set {self.dataset} is read from files: give --data ROOT; {get}")
+        if self.dataset is None and self.n_novel is None:
+            raise UserError("say with --novel how many categories to look for")
+        if self.n_novel is not None and self.n_novel < 1:
+            raise UserError(f"--novel {self.n_novel}: there has to be at least one category to look for")
 
     def absolute(self) -> Source:
         """The same with absolute paths: a run is resumed from anywhere."""
-        paths = (str(Path(p).absolute()) if p else None for p in (self.labelled, self.unlabelled, self.labels))
-        return Source(self.dataset, *paths)
+        paths = {name: getattr(self, name) for name in ("labelled", "unlabelled", "labels", "data")}
+        absolute: dict[str, Any] = {name: str(Path(path).absolute()) for name, path in paths.items() if path}
+        return replace(self, **absolute)
 
-    def read(self, size: int, seed: int, reporter: Reporter) -> Reading:
-        """Its images; folders are brought to ``size`` pixels."""
+    def read(self, request: Request) -> Reading:
+        """Its images, as the request wants them."""
         if self.dataset is not None:
-            return DATASETS[self.dataset].read(seed)
+            reading = DATASETS[self.dataset].read(replace(request, root=Path(self.data) if self.data else None))
+            if self.n_novel is None:
+                return reading
+            return replace(reading, collection=_look_for(reading.collection, self.n_novel))
         from newfound.data.folder import read_folders
 
-        labels = Path(self.labels) if self.labels else None
-        labelled, unlabelled = Path(self.labelled or ""), Path(self.unlabelled or "")
-        return read_folders(labelled, unlabelled, labels=labels, size=size, seed=seed, reporter=reporter)
+        assert self.labelled
+        assert self.unlabelled
+        assert self.n_novel
+        return read_folders(
+            Path(self.labelled),
+            Path(self.unlabelled),
+            labels=Path(self.labels) if self.labels else None,
+            n_novel=self.n_novel,
+            size=request.size,
+            seed=request.seed,
+            reporter=request.reporter,
+        )
+
+
+def _look_for(collection: Collection, n_novel: int) -> Collection:
+    """The same collection with another number of categories to look for."""
+    if len(collection.tasks) != 1:
+        raise UserError(f"--novel {n_novel}: this data set has {len(collection.tasks)} tasks, each with its own number")
+    return replace(collection, tasks=(replace(collection.tasks[0], n_novel=n_novel),))

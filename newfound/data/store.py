@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import torch
@@ -24,10 +25,10 @@ class ImageStore:
 
     @classmethod
     def from_pixels(cls, pixels: np.ndarray) -> ImageStore:
-        """A store of images given channels last, [N, H, W] or [N, H, W, C], as arrays usually hold them."""
+        """A store of a copy of images given channels last, [N, H, W] or [N, H, W, C], as arrays usually hold them."""
         if pixels.ndim == 3:
             pixels = pixels[..., None]
-        return cls(np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)))
+        return cls(np.array(pixels.transpose(0, 3, 1, 2), order="C", copy=True))
 
     def __len__(self) -> int:
         return len(self.images)
@@ -45,27 +46,54 @@ class ImageStore:
     def to(self, device: torch.device) -> ImageStore:
         return ImageStore(self.images.to(device))
 
+    def take(self, rows: np.ndarray) -> ImageStore:
+        """A store of these rows, in this order."""
+        return ImageStore(self.images[torch.from_numpy(rows)])
+
     def batch(self, index: Tensor) -> Tensor:
         """Images [len(index), C, H, W], uint8, on the store's device."""
         return self.images[index]
 
-    def channel_statistics(self) -> tuple[Tensor, Tensor]:
+    def batches(self, indices: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+        """Each index with its batch, one after the other."""
+        for index in indices:
+            yield index, self.batch(index)
+
+    def chunks(self, size: int = 4096) -> Iterator[Tensor]:
+        """All images in order, ``size`` at a time."""
+        for rows in torch.arange(len(self), device=self.device).split(size):
+            yield self.batch(rows)
+
+    def channel_statistics(self, most: int = 65536) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation of each channel, [C] each, in units of the range 0 to 1.
 
-        Counted from histograms, so the result is exact whatever the number of images and of threads.
+        Counted from histograms, so the result is exact whatever the number of threads; of more than ``most`` images,
+        that many are looked at, evenly spread.
         """
+        counts = torch.zeros(self.shape[0], 256, dtype=torch.int64)
+        step = max(1, -(-len(self) // most))
+        for rows in torch.arange(0, len(self), step, device=self.device).split(4096):
+            images = self.batch(rows)
+            for channel, values in enumerate(images.cpu().unbind(1)):
+                counts[channel] += torch.bincount(values.reshape(-1), minlength=256)
         levels = torch.arange(256, dtype=torch.float64) / 255
-        means, deviations = [], []
-        for channel in range(self.images.shape[1]):
-            count = torch.bincount(self.images[:, channel].reshape(-1).cpu(), minlength=256).double()
-            share = count / count.sum()
-            mean = (share * levels).sum()
-            means.append(mean)
-            deviations.append((share * (levels - mean) ** 2).sum().sqrt())
-        return torch.stack(means).float(), torch.stack(deviations).float()
+        share = counts.double() / counts.sum(1, keepdim=True)
+        mean = (share * levels).sum(1)
+        deviation = (share * (levels - mean[:, None]).square()).sum(1).sqrt()
+        return mean.float(), deviation.float()
+
+    def digests(self) -> np.ndarray:
+        """A digest of each image's pixels, uint8 [N, 16]."""
+        return np.concatenate([np.empty((0, 16), np.uint8), *(digest_images(c.cpu().numpy()) for c in self.chunks())])
 
     def fingerprint(self) -> str:
-        """A digest of shape and pixels: equal for equal images in equal order."""
-        digest = hashlib.blake2b(repr(tuple(self.images.shape)).encode(), digest_size=16)
-        digest.update(self.images.cpu().numpy().data)
+        """A digest of shape and pixels: equal for equal images in equal order, wherever they are kept."""
+        digest = hashlib.blake2b(repr((len(self), *self.shape)).encode(), digest_size=16)
+        digest.update(self.digests().tobytes())
         return digest.hexdigest()
+
+
+def digest_images(images: np.ndarray) -> np.ndarray:
+    """A digest of each of the images [N, …], uint8 [N, 16]."""
+    digests = b"".join(hashlib.blake2b(image.data, digest_size=16).digest() for image in np.ascontiguousarray(images))
+    return np.frombuffer(digests, np.uint8).reshape(-1, 16)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import time
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -65,15 +65,17 @@ class Engine:
         stage.eval()
 
     @torch.no_grad()
-    def features(self, network: nn.Module, images: ImageStore, index: np.ndarray | None = None, *, title: str) -> Tensor:
-        """What ``network``, in evaluation mode, makes of un-augmented images: float32 [n, D] on the engine's device."""
-        rows = torch.arange(len(images)) if index is None else torch.from_numpy(index)
+    def features(
+        self, network: nn.Module, images: ImageStore, *, title: str, of: Callable[[Tensor], Tensor] | None = None
+    ) -> Tensor:
+        """What ``network`` (or its function ``of``) makes of un-augmented images in evaluation mode: float32 [n, D] on
+        the engine's device."""
         was_training = network.training
         network.to(self.device).eval()
         parts = []
-        with self.reporter.task(title, len(rows)) as task, precision(self.device):
-            for chunk in rows.split(512):
-                parts.append(network(images.batch(chunk.to(images.device)).to(self.device)).float())
+        with self.reporter.task(title, len(images)) as task, precision(self.device):
+            for chunk in images.chunks(512):
+                parts.append((of or network)(chunk.to(self.device)).float())
                 task.advance(len(chunk))
         network.train(was_training)
         return torch.cat(parts)
@@ -101,7 +103,10 @@ class _Training:
         self.began = time.monotonic()
         images = self.total * self.stage.sampler.batch
         stop = StopSignals(active=self.engine.checkpoints is not None)
-        with stop, self.engine.reporter.task(self.stage.name, images, done=self.done * self.stage.sampler.batch) as task:
+        with (
+            stop,
+            self.engine.reporter.task(self.stage.name, images, done=self.done * self.stage.sampler.batch) as task,
+        ):
             while self.done < self.total:
                 self._epoch(task, stop)
         self.engine.seconds[self.stage.name] = self._seconds()
@@ -115,8 +120,8 @@ class _Training:
             stage.before_epoch(epoch)
         stage.train()
         order = stage.sampler.epoch(engine.generator(stage.name, epoch, "batches")).to(engine.device)
-        for index in order[first:]:
-            self._step(index)
+        for index, images in engine.train_images.batches(order[first:]):
+            self._step(index, images)
             self.done += 1
             figures = self._log(epoch) if self.done % engine.log_every == 0 or self.done % self.steps == 0 else {}
             task.advance(len(index), **figures)
@@ -126,9 +131,8 @@ class _Training:
         if (epoch + 1) % engine.checkpoint_every == 0 or self.done == self.total:
             self._save()
 
-    def _step(self, index: Tensor) -> None:
+    def _step(self, index: Tensor, images: Tensor) -> None:
         engine, stage = self.engine, self.stage
-        images = engine.train_images.batch(index)
         parameters = stage.views.draw(self.generator, len(index), self.t)
         for group in self.optimiser.param_groups:
             torch.mul(self.rates[self.t], group["lr_scale"], out=group["lr"])

@@ -17,8 +17,9 @@ def build_optimiser(plan: Plan, groups: list[dict[str, Any]], device: torch.devi
     a step is one kernel on the GPU and one pass over memory on the CPU."""
     groups = [{"lr_scale": 1.0, **group, "lr": torch.zeros((), device=device)} for group in groups]
     if plan.optimiser == "sgd":
-        momentum = {"momentum": plan.momentum, "nesterov": plan.nesterov}
-        return torch.optim.SGD(groups, weight_decay=plan.weight_decay, fused=True, **momentum)
+        return torch.optim.SGD(
+            groups, momentum=plan.momentum, nesterov=plan.nesterov, weight_decay=plan.weight_decay, fused=True
+        )
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[plan.optimiser]
     return kind(groups, weight_decay=plan.weight_decay, fused=True)
 

@@ -37,7 +37,9 @@ class Sampler:
         columns = []
         for pool in self.pools:
             needed = self.steps * pool.per_batch
-            rounds = [torch.randperm(len(pool.index), generator=generator) for _ in range(-(-needed // len(pool.index)))]
+            rounds = [
+                torch.randperm(len(pool.index), generator=generator) for _ in range(-(-needed // len(pool.index)))
+            ]
             order = torch.cat(rounds)[:needed].view(self.steps, pool.per_batch)
             columns.append(torch.from_numpy(pool.index)[order])
         return torch.cat(columns, dim=1)

@@ -38,32 +38,46 @@ class Supervised(Stage):
 
 
 class KMeans:
-    """Stage I on the labelled images, then one clustering of the unlabelled ones."""
+    """Stage I on the labelled images, then one clustering of the unlabelled ones of each task."""
 
-    def __init__(self, settings: KMeansSettings, n_novel: int) -> None:
-        self.settings, self.n_novel = settings, n_novel
+    def __init__(self, settings: KMeansSettings) -> None:
+        self.settings = settings
 
     def fit(self, collection: Collection, engine: Engine) -> Outcome:
         channels, size, _ = collection.train.shape
         torch.manual_seed(engine.seed)
         encoder = Encoder(self.settings.network, channels, size, *collection.train.channel_statistics())
         engine.train(Supervised(encoder, collection, self.settings))
-        novel = novel_names(self.n_novel, collection.classes)
-        model = Model(encoder, collection.classes, novel, method="kmeans", unit_features=self.settings.cluster.normalise)
-        features = engine.features(encoder, engine.train_images, title="reading features")
-        if model.unit_features:
-            features = F.normalize(features)
-        clusters = cluster(features[collection.n_labelled :], self.n_novel, self.settings.cluster, engine.seed)
-        nearest_centre(model, features[: collection.n_labelled], engine.labels[: collection.n_labelled], clusters)
-        model.to(engine.device).eval()
-        probabilities = model.classifier(features[collection.n_labelled :])[:, len(novel) * -1 :].softmax(1)
-        confidence = probabilities.gather(1, clusters.labels[:, None]).squeeze(1)
-        return Outcome(
-            model=model,
-            assignments=clusters.labels.cpu().numpy(),
-            confidence=confidence.detach().cpu().numpy(),
-            figures={"inertia": clusters.inertia},
-        )
+        unit = self.settings.cluster.normalise
+        model = Model(encoder, collection.classes, novel_names(collection), method="kmeans", unit_features=unit)
+        features = engine.features(model, engine.train_images, title="reading features", of=model.features)
+        return cluster_tasks(model, features, collection, self.settings.cluster, engine)
+
+
+@torch.no_grad()
+def cluster_tasks(model: Model, features: Tensor, collection: Collection, settings: Cluster, engine: Engine) -> Outcome:
+    """An outcome from features [n_train, D]: clusters task by task, and a classifier that takes the nearest centre."""
+    first = collection.n_labelled
+    assignments = torch.zeros(collection.n_unlabelled, dtype=torch.int64, device=features.device)
+    confidence = torch.zeros(collection.n_unlabelled, device=features.device)
+    found, inertia, begun = [], 0.0, 0
+    with engine.reporter.task("clustering", len(collection.tasks), "tasks") as progress:
+        for task in collection.tasks:
+            clusters = cluster(features[task.rows], task.n_novel, settings, engine.seed)
+            assignments[task.rows - first] = begun + clusters.labels
+            found.append(clusters.centres)
+            inertia += clusters.inertia
+            begun += task.n_novel
+            progress.advance(1)
+    nearest_centre(model, features[:first], engine.labels[:first], torch.cat(found))
+    model.to(engine.device).eval()
+    logits, begun = model.classifier(features[first:])[:, len(model.known) :], 0
+    for task in collection.tasks:
+        rows = torch.from_numpy(task.rows - first).to(features.device)
+        own = logits[rows, begun : begun + task.n_novel].softmax(1)
+        confidence[rows] = own.gather(1, assignments[rows, None] - begun).squeeze(1)
+        begun += task.n_novel
+    return Outcome(model, assignments.cpu().numpy(), confidence.cpu().numpy(), {"inertia": inertia})
 
 
 def cluster(features: Tensor, k: int, settings: Cluster, seed: int) -> Clustering:
@@ -74,8 +88,9 @@ def cluster(features: Tensor, k: int, settings: Cluster, seed: int) -> Clusterin
 
 
 @torch.no_grad()
-def nearest_centre(model: Model, features: Tensor, labels: Tensor, clusters: Clustering) -> None:
-    """Make the model's classifier choose the nearest of the known categories' means and the clusters' centres.
+def nearest_centre(model: Model, features: Tensor, labels: Tensor, novel: Tensor) -> None:
+    """Make the model's classifier choose the nearest of the known categories' means and the clusters' centres
+    ``novel`` [K, D].
 
     The squared distance to a centre c is ||f||² - 2 c·f + ||c||², of which the first term is the same for all: a linear
     layer does it. Divided by the mean squared distance of a labelled image to its own mean, logits become soft.
@@ -84,6 +99,6 @@ def nearest_centre(model: Model, features: Tensor, labels: Tensor, clusters: Clu
     members = F.one_hot(labels, len(model.known)).T.to(features.dtype)
     means = members @ features / members.sum(1, keepdim=True).clamp(min=1)
     scatter = (features - means[labels]).square().sum(1).mean().clamp(min=1e-12)
-    centres = torch.cat([means, clusters.centres.to(means)])
+    centres = torch.cat([means, novel.to(means)])
     model.classifier.weight.copy_(2 * centres / scatter)
     model.classifier.bias.copy_(-centres.square().sum(1) / scatter)

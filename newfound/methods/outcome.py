@@ -26,17 +26,24 @@ class Outcome:
 
 
 class Method(Protocol):
-    """Made from its settings and the number of novel categories; fits a Collection with an Engine."""
+    """Made from its settings; fits a Collection with an Engine."""
 
-    def __init__(self, settings: Any, n_novel: int) -> None: ...
+    def __init__(self, settings: Any) -> None: ...
 
     def fit(self, collection: Collection, engine: Engine) -> Outcome: ...
 
 
-def novel_names(n: int, taken: tuple[str, ...]) -> tuple[str, ...]:
-    """Names for ``n`` discovered categories, novel-01, novel-02, …, that no known category has."""
-    digits = max(2, len(str(n)))
+def novel_names(collection: Collection) -> tuple[str, ...]:
+    """Names for the categories to be discovered, task after task: novel-01, novel-02, …, that no known category has.
+
+    In a collection of several tasks the name begins with the task's: Angelic/novel-01.
+    """
     prefix = "novel-"
-    while any(name.startswith(prefix) for name in taken):
+    while any(prefix in name for name in collection.classes):
         prefix = f"found-{prefix}"
-    return tuple(f"{prefix}{i:0{digits}d}" for i in range(1, n + 1))
+    digits = max(2, *(len(str(task.n_novel)) for task in collection.tasks))
+    return tuple(
+        f"{task.name}/{prefix}{i:0{digits}d}" if task.name else f"{prefix}{i:0{digits}d}"
+        for task in collection.tasks
+        for i in range(1, task.n_novel + 1)
+    )

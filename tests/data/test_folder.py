@@ -47,7 +47,7 @@ def pile(tmp_path):
 
 
 def read(known, pile, **options):
-    return read_folders(known, pile, **{"size": 8, "seed": 0, "workers": 2} | options)
+    return read_folders(known, pile, **{"n_novel": 2, "size": 8, "seed": 0, "workers": 2} | options)
 
 
 def refusal(known, pile, **options):
@@ -84,6 +84,12 @@ def test_each_row_of_the_collection_is_the_image_of_its_name(known, pile):
     assert [tuple(image[:, 0, 0].tolist()) for image in images[:3]] == [RED, GREEN, BLUE]
     for name, image in zip(reading.names.unlabelled, images[3:], strict=True):
         assert image.unique().tolist() == [int(Path(name).stem)]
+
+
+def test_the_pile_is_one_task_with_the_number_asked_for(known, pile):
+    (task,) = read(known, pile, n_novel=7).collection.tasks
+    assert (task.name, task.n_novel, task.rows.tolist()) == ("", 7, list(range(3, 23)))
+    assert "cannot find 21 novel categories among the 20 unlabelled images" in refusal(known, pile, n_novel=21)
 
 
 def test_the_order_of_the_pile_depends_on_the_seed_alone(known, pile):

@@ -19,6 +19,38 @@ def test_a_batch_is_the_images_of_its_index_in_its_order(pixels):
     assert np.array_equal(store.batch(index).numpy(), pixels[[7, 0, 7]])
 
 
+def test_taken_rows_are_a_store_of_their_own_in_their_order(pixels):
+    store = ImageStore(pixels)
+    rows = np.array([7, 0, 7])
+    taken = store.take(rows)
+    assert np.array_equal(taken.images, pixels[rows])
+    taken.images.zero_()
+    assert np.array_equal(store.images, pixels)
+    assert len(store.take(np.empty(0, np.int64))) == 0
+
+
+def test_batches_come_with_their_indices_in_order(pixels):
+    indices = [torch.tensor(index) for index in ([3, 1], [9], [0, 0, 4])]
+    pairs = list(ImageStore(pixels).batches(iter(indices)))
+    assert [index.tolist() for index, _ in pairs] == [[3, 1], [9], [0, 0, 4]]
+    for index, images in pairs:
+        assert np.array_equal(images, pixels[index.numpy()])
+
+
+@pytest.mark.parametrize(("size", "lengths"), [(4, [4, 4, 2]), (5, [5, 5]), (10, [10]), (64, [10])])
+def test_chunks_are_all_images_in_order(pixels, size, lengths):
+    chunks = list(ImageStore(pixels).chunks(size))
+    assert [len(chunk) for chunk in chunks] == lengths
+    assert np.array_equal(torch.cat(chunks), pixels)
+
+
+def test_a_store_from_pixels_does_not_change_with_them():
+    pixels = np.zeros((2, 4, 4, 1), np.uint8)
+    store = ImageStore.from_pixels(pixels)
+    pixels += 1
+    assert not store.images.any()
+
+
 def test_a_store_knows_its_length_and_the_shape_of_an_image(pixels):
     store = ImageStore(pixels)
     assert len(store) == 10

@@ -3,7 +3,7 @@ import pytest
 import torch
 from torch import nn
 
-from newfound.data.collection import UNKNOWN, Collection
+from newfound.data.collection import UNKNOWN, Collection, Task
 from newfound.data.store import ImageStore
 from newfound.engine.checkpoint import Checkpoints
 from newfound.engine.loop import Engine
@@ -22,7 +22,9 @@ class Toy(Stage):
         super().__init__()
         self.name = name
         self.plan = Plan(**{"epochs": 4, "batch": 8, "lr": 0.05} | plan)
-        self.linear = nn.Sequential(nn.Flatten(), nn.Linear(64, 16, bias=False), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 2))
+        self.linear = nn.Sequential(
+            nn.Flatten(), nn.Linear(64, 16, bias=False), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 2)
+        )
         self.register_buffer("average", torch.zeros(16, 64))
         self.register_buffer("epochs_begun", torch.zeros((), dtype=torch.int64))
         self.views = PadCropFlip(1, True)
@@ -47,7 +49,7 @@ def collection():
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (50, 1, 8, 8), dtype=np.uint8)
     labels = np.array([i % 2 for i in range(42)] + [UNKNOWN] * 8)
-    return Collection(ImageStore(images), labels, ("a", "b"))
+    return Collection(ImageStore(images), labels, ("a", "b"), (Task("", 2, np.arange(42, 50)),))
 
 
 @pytest.fixture
@@ -58,7 +60,10 @@ def make_engine(collection):
         if folder is not None:
             folder.mkdir(exist_ok=True)
             reporter = Reporter(quiet=True)
-            files = {"checkpoints": Checkpoints(folder / "checkpoint", reporter), "metrics": Metrics(folder / "metrics.jsonl")}
+            files = {
+                "checkpoints": Checkpoints(folder / "checkpoint", reporter),
+                "metrics": Metrics(folder / "metrics.jsonl"),
+            }
             more = files | more
         engines.append(Engine(collection, torch.device("cpu"), log_every=3, **more))
         return engines[-1]

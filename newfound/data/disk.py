@@ -1,0 +1,102 @@
+"""DiskStore: images that do not fit into memory, read from one file as batches ask for them."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from newfound.data.store import ImageStore
+
+AHEAD = 4
+"""Batches that are read while the current one is trained on."""
+
+
+class _File:
+    """An open file, closed with its last user."""
+
+    def __init__(self, path: Path) -> None:
+        self.number = os.open(path, os.O_RDONLY)
+
+    def __del__(self) -> None:
+        if hasattr(self, "number"):
+            os.close(self.number)
+
+
+class DiskStore(ImageStore):
+    """Images [N, C, H, W] of type uint8 in a file of their bytes, one after the other.
+
+    The file is read, not mapped: what has been read stays in the system's cache, which gives way when others need the
+    memory, and does not count as this process's. Gives the same batches as a resident store of the same images.
+    """
+
+    def __init__(
+        self, path: Path, shape: tuple[int, int, int], digests: np.ndarray, device: torch.device | str = "cpu"
+    ) -> None:
+        self._file = _File(path)
+        self._shape, self._digests, self._device = shape, digests, torch.device(device)
+        self._rows = np.arange(len(digests))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return self._shape
+
+    @property
+    def device(self) -> torch.device:
+        return self._device
+
+    def _like(self, rows: np.ndarray, device: torch.device) -> DiskStore:
+        other = object.__new__(DiskStore)
+        other._file, other._shape, other._digests = self._file, self._shape, self._digests
+        other._rows, other._device = rows, device
+        return other
+
+    def to(self, device: torch.device) -> DiskStore:
+        """The same store, with batches that arrive on ``device``; the images stay where they are."""
+        return self._like(self._rows, device)
+
+    def take(self, rows: np.ndarray) -> DiskStore:
+        return self._like(self._rows[rows], self._device)
+
+    def digests(self) -> np.ndarray:
+        return self._digests[self._rows]
+
+    def batch(self, index: Tensor) -> Tensor:
+        return self._read(index.cpu().numpy()).to(self._device, non_blocking=True)
+
+    def batches(self, indices: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+        """Each index with its batch; the next ones are read meanwhile, into pinned memory where a GPU waits."""
+        reading: deque[tuple[Tensor, Future[Tensor]]] = deque()
+        with ThreadPoolExecutor(AHEAD) as pool:
+            try:
+                for index in indices:
+                    reading.append((index, pool.submit(self._read, index.cpu().numpy())))
+                    if len(reading) > AHEAD:
+                        yield self._arrive(*reading.popleft())
+                while reading:
+                    yield self._arrive(*reading.popleft())
+            finally:
+                for _, future in reading:
+                    future.cancel()
+
+    def _arrive(self, index: Tensor, images: Future[Tensor]) -> tuple[Tensor, Tensor]:
+        return index, images.result().to(self._device, non_blocking=True)
+
+    def _read(self, index: np.ndarray) -> Tensor:
+        images = torch.empty(len(index), *self._shape, dtype=torch.uint8, pin_memory=self._device.type == "cuda")
+        size = int(np.prod(self._shape))
+        into = memoryview(images.numpy().reshape(-1))  # type: ignore[arg-type]
+        for place, row in enumerate(self._rows[index].tolist()):
+            got = os.preadv(self._file.number, [into[place * size : (place + 1) * size]], row * size)
+            if got != size:
+                raise OSError(f"the cache of decoded images ends early: image {row} has {got} of {size} bytes")
+        return images
