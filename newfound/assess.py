@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from newfound.data.answers import read_answers
-from newfound.data.sources import Request
-from newfound.discovery import evaluate_run
+from newfound.discovery import evaluate_run, read_call
 from newfound.engine.device import pick_device
 from newfound.engine.loop import Engine
 from newfound.errors import UserError
@@ -42,7 +41,7 @@ def _against_file(run: Run, answers: Path) -> dict[str, Any]:
 def _against_data_set(run: Run, device: str, reporter: Reporter) -> dict[str, Any]:
     if run.call.source.dataset is None:
         raise UserError(f"nobody told the run {run.folder} the truth: give it with --answers truth.csv (image,label)")
-    reading = run.call.source.read(Request(run.settings.data.size, run.call.seed, reporter))
+    reading = read_call(run.call, run.settings, reporter)
     model = load_model(run.folder / "model")
     category = {row["image"]: row["category"] for row in run.read_assignments()}
     number = {name: i for i, name in enumerate(model.novel)}

@@ -28,6 +28,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+data_app = typer.Typer(help="Data sets: list them, download them, check them.")
+app.add_typer(data_app, name="data")
+
 WRONG_CALL: tuple[type[BaseException], ...] = typer.BadParameter.__mro__[1:3]
 """UsageError and ClickException, wherever this version of typer keeps them."""
 
@@ -36,6 +39,8 @@ Seed = Annotated[int, typer.Option(help="Everything random follows from it.", mi
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks.")]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+Cache = Annotated[Path | None, typer.Option(help="Where decoded images are kept; by default the user's cache folder.")]
+DataName = Annotated[str, typer.Argument(metavar="NAME", help="See `newfound data list`.")]
 Method = Annotated[str, typer.Option(help="See `newfound methods`.")]
 
 
@@ -92,12 +97,16 @@ def discover(
     unlabelled: Annotated[Path | None, typer.Option(help="Images you know nothing about: any tree.")] = None,
     novel: Annotated[int | None, typer.Option(help="How many categories to look for.")] = None,
     labels: Annotated[Path | None, typer.Option(help="CSV file image,label instead of one folder a category.")] = None,
-    dataset: Annotated[str | None, typer.Option(help="A data set instead of folders.")] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="A data set instead of folders; see `newfound data list`.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="The folder that the data set's files are in.")] = None,
     method: Method = "kmeans",
     recipe: Annotated[str | None, typer.Option(help="A recipe's name or a YAML file.")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as stage1.epochs=50.")] = None,
     device: Device = "auto",
     threads: Annotated[int, typer.Option(help="CPU threads; 0 takes what there are.", min=0)] = 0,
+    cache: Cache = None,
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -114,6 +123,7 @@ def discover(
             n_novel=novel,
             out=out,
             dataset=dataset,
+            data=data,
             labels=labels,
             method=method,
             recipe=recipe,
@@ -121,6 +131,7 @@ def discover(
             seed=seed,
             device=device,
             threads=threads,
+            cache=cache,
             reporter=Reporter(quiet),
         )
     )
@@ -186,6 +197,54 @@ def methods(as_json: Json = False) -> None:
         return
     for name, row in METHODS.items():
         print(f"{name}: {row.summary}\n  recipes: {', '.join(recipes(name))}")
+
+
+@data_app.command("list")
+def data_list(as_json: Json = False) -> None:
+    """List the data sets there are."""
+    from newfound.data.sources import DATASETS
+
+    if as_json:
+        print(json.dumps({name: {"summary": known.summary, "get": known.get} for name, known in DATASETS.items()}))
+        return
+    for name, known in DATASETS.items():
+        print(f"{name}: {known.summary}")
+
+
+@data_app.command("get")
+def data_get(
+    name: DataName,
+    to: Annotated[Path, typer.Option(help="The folder to put the data set's files in.")],
+    quiet: Quiet = False,
+) -> None:
+    """Download a data set from its publishers, check it, and unpack it."""
+    from newfound.data.download import get_data
+
+    for path in _to_the_end(lambda: get_data(name, to, reporter=Reporter(quiet))):
+        _write(f"{path}\n")
+
+
+@data_app.command("check")
+def data_check(
+    name: DataName,
+    data: Annotated[Path | None, typer.Option(help="The folder that the data set's files are in.")] = None,
+    size: Annotated[int, typer.Option(help="Pixels for data sets of no fixed size.", min=8, max=1024)] = 32,
+    cache: Cache = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Say what is there of a data set, and whether it is whole."""
+    from newfound.data.cache import default_cache
+    from newfound.data.check import check_data
+
+    found = check_data(name, data, size=size, reporter=Reporter(quiet), cache=cache or default_cache())
+    if as_json:
+        print(json.dumps(found))
+        return
+    for part in ("labelled", "unlabelled", "test"):
+        print(f"{part}: {found[part]['images']:,} images of {found[part]['classes']:,} classes")
+    print(f"channel means over the training images: {' '.join(f'{mean:.4f}' for mean in found['means'])}")
+    print(f"{name} is whole; reading it took {found['seconds']:.2f} s")
 
 
 def _write(text: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from newfound._version import __version__
+from newfound.data.cache import default_cache
 from newfound.data.collection import Reading
 from newfound.data.sources import Request, Source
 from newfound.errors import Interrupted, UserError
@@ -82,6 +83,7 @@ def discover(
     n_novel: int | None = None,
     out: str | Path,
     dataset: str | None = None,
+    data: str | Path | None = None,
     labels: str | Path | None = None,
     method: str = "kmeans",
     recipe: str | None = None,
@@ -89,13 +91,15 @@ def discover(
     seed: int = 0,
     device: str = "auto",
     threads: int = 0,
+    cache: str | Path | None = None,
     reporter: Reporter | None = None,
 ) -> Discovery:
     """Find ``n_novel`` categories among unlabelled images, and leave everything in the run folder ``out``.
 
     ``labelled`` has one folder a category (or any tree, with ``labels``, a CSV file image,label); ``unlabelled`` is any
-    tree of images. Instead of both, ``dataset`` names a data set. ``settings`` maps dotted names to values, such as
-    {"stage1.epochs": 50}, and goes over the ``recipe``.
+    tree of images. Instead of both, ``dataset`` names a data set, whose files are in ``data``. ``settings`` maps dotted
+    names to values, such as {"stage1.epochs": 50}, and goes over the ``recipe``. Decoded images are kept in ``cache``, by
+    default the user's cache folder.
     """
     import torch
 
@@ -104,16 +108,18 @@ def discover(
     reporter = reporter or Reporter(quiet=True)
     source = Source(
         dataset=dataset,
+        data=str(data) if data else None,
         labelled=str(labelled) if labelled else None,
         unlabelled=str(unlabelled) if unlabelled else None,
         labels=str(labels) if labels else None,
         n_novel=n_novel,
     ).absolute()
     resolved = resolve_settings(method, recipe or f"{method}-{dataset or 'folder'}", settings or {})
-    call = Call(source, seed, str(pick_device(device)), threads or torch.get_num_threads())
+    place = Path(cache).absolute() if cache else default_cache()
+    call = Call(source, seed, str(pick_device(device)), threads or torch.get_num_threads(), str(place))
     folder = Path(out)
     check_free(folder)
-    reading = _read(call, resolved, reporter)
+    reading = read_call(call, resolved, reporter)
     return _execute(Run.create(folder, call, resolved), reading, reporter)
 
 
@@ -124,7 +130,7 @@ def resume(folder: str | Path, *, reporter: Reporter | None = None) -> Discovery
     if run.finished:
         reporter.say(f"the run {folder} is finished already")
         return Discovery.of(run)
-    return _execute(run, _read(run.call, run.settings, reporter), reporter)
+    return _execute(run, read_call(run.call, run.settings, reporter), reporter)
 
 
 def resolve_settings(method: str, recipe: str, changes: Mapping[str, Any]) -> Settings:
@@ -137,8 +143,9 @@ def resolve_settings(method: str, recipe: str, changes: Mapping[str, Any]) -> Se
     return from_mapping(row.settings, override(mapping, changes), "--set")
 
 
-def _read(call: Call, settings: Settings, reporter: Reporter) -> Reading:
-    return call.source.read(Request(settings.data.size, call.seed, reporter))
+def read_call(call: Call, settings: Settings, reporter: Reporter) -> Reading:
+    """The images a run was called with."""
+    return call.source.read(Request(settings.data.size, call.seed, reporter, cache=Path(call.cache)))
 
 
 def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:

@@ -11,11 +11,12 @@ import torch
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
+from newfound.data.cache import decode_cached
 from newfound.data.collection import Collection, Task
-from newfound.data.folder import decode_many
 from newfound.data.store import ImageStore
 from newfound.discovery import resolve_settings
 from newfound.engine.device import pick_device
+from newfound.engine.features import read_features
 from newfound.engine.loop import Engine
 from newfound.errors import UserError
 from newfound.evaluate.accuracy import clustering_accuracy
@@ -90,7 +91,8 @@ class Discoverer(ClusterMixin, BaseEstimator):
 
     def _adopt(self, model: Model, known: np.ndarray) -> None:
         self.model_ = model
-        if known.dtype.kind in "iu":
+        model.numbered = known.dtype.kind in "iu"
+        if model.numbered:
             self.novel_classes_ = known.max() + 1 + np.arange(len(model.novel))
         else:
             self.novel_classes_ = np.array(model.novel, dtype=object)
@@ -99,58 +101,50 @@ class Discoverer(ClusterMixin, BaseEstimator):
     def _reporter(self) -> Reporter:
         return Reporter(quiet=not self.verbose)
 
-    def _store(self, images: Images, size: int, channels: int | None = None) -> ImageStore:
+    def _store(self, images: Images, size: int, channels: int = 3) -> ImageStore:
         if not isinstance(images, np.ndarray):
-            pixels, _, skipped = decode_many([Path(path) for path in images], size, self._reporter())
+            paths, reporter = list(images), self._reporter()
+            store, _, skipped = decode_cached(paths, size, channels=channels, cache=None, reporter=reporter)
             if skipped:
-                raise UserError(
-                    f"{len(skipped)} images cannot be read; the first: {skipped[0].file}: {skipped[0].reason}"
-                )
-            return ImageStore(match_channels(pixels, channels or 3))
+                first = f"{skipped[0].file}: {skipped[0].reason}"
+                raise UserError(f"{len(skipped)} images cannot be read; the first is {first}")
+            return store
         if images.dtype != np.uint8 or images.ndim not in (3, 4) or len(images) == 0:
             raise UserError(f"expected uint8 images [N, H, W] or [N, H, W, C], got {images.dtype} {images.shape}")
         if images.shape[1] != images.shape[2]:
             raise UserError(f"images have to be square, not {images.shape[1]} x {images.shape[2]}")
         return ImageStore.from_pixels(images)
 
-    @torch.no_grad()
-    def _apply(self, images: Images, *, logits: bool) -> np.ndarray:
+    def _apply(self, images: Images, *, logits: bool) -> torch.Tensor:
         check_is_fitted(self, "model_")
-        encoder = self.model_.encoder
+        model, encoder = self.model_, self.model_.encoder
         store = self._store(images, encoder.size, encoder.channels)
         if store.shape != (encoder.channels, encoder.size, encoder.size):
             channels, height, width = store.shape
             expected = f"{encoder.size} x {encoder.size} x {encoder.channels}"
             raise UserError(f"the model was trained on images of {expected}, these are {height} x {width} x {channels}")
+        of = model.forward if logits else model.features
         device = pick_device(self.device)
-        self.model_.to(device).eval()
-        forward = self.model_ if logits else self.model_.features
-        task_of = self._reporter().task
-        parts = []
-        with task_of("predicting", len(store)) as task:
-            for rows in torch.arange(len(store)).split(512):
-                parts.append(forward(store.batch(rows).to(device)).float().cpu())
-                task.advance(len(rows))
-        return torch.cat(parts).numpy()
+        return read_features(model, store, device, self._reporter(), title="predicting", of=of).cpu()
 
     def predict_proba(self, images: Images) -> np.ndarray:
         """Probabilities [N, old + new]; columns follow ``classes_``."""
-        logits = torch.from_numpy(self._apply(images, logits=True))
-        return logits.softmax(1).numpy()
+        return self._apply(images, logits=True).softmax(1).numpy()
 
     def predict(self, images: Images) -> np.ndarray:
         """A category, old or new, for every image [N]."""
-        return self.classes_[self._apply(images, logits=True).argmax(1)]
+        best = self._apply(images, logits=True).argmax(1).numpy()
+        return self.classes_[best]
 
     def transform(self, images: Images) -> np.ndarray:
         """Features [N, D] of images: what categories were found in."""
-        return self._apply(images, logits=False)
+        return self._apply(images, logits=False).numpy()
 
     def score(self, images: Images, truth: Sequence[Any]) -> float:
         """Clustering accuracy of ``predict``: the share of images that agree with the truth under the best matching of
         categories, old and new alike."""
         _, true = np.unique(np.asarray(truth), return_inverse=True)
-        return clustering_accuracy(self._apply(images, logits=True).argmax(1), true)
+        return clustering_accuracy(self._apply(images, logits=True).argmax(1).numpy(), true)
 
     def save(self, folder: str | Path) -> None:
         """Write the model (weights and description) to a folder; ``newfound.load`` gives it back."""
@@ -163,16 +157,9 @@ def load(folder: str | Path) -> Discoverer:
     path = Path(folder)
     model = load_model(path / "model" if (path / "settings.yaml").is_file() else path)
     estimator = Discoverer(model.method, n_novel=len(model.novel))
-    estimator._adopt(model, np.array(model.known, dtype=object))
+    known = np.array([int(name) for name in model.known]) if model.numbered else np.array(model.known, dtype=object)
+    estimator._adopt(model, known)
     return estimator
-
-
-def match_channels(images: np.ndarray, channels: int) -> np.ndarray:
-    """RGB images uint8 [N, 3, H, W] as they are, or as grey [N, 1, H, W] for a network of one channel."""
-    if channels == images.shape[1]:
-        return images
-    luma = np.tensordot(images.astype(np.float32), np.array([0.299, 0.587, 0.114], dtype=np.float32), axes=([1], [0]))
-    return np.round(luma).astype(np.uint8)[:, None]
 
 
 def _number_labels(labels: Sequence[Any], n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -51,6 +51,8 @@ class Model(nn.Module):
         super().__init__()
         self.encoder = encoder
         self.known, self.novel, self.method, self.unit_features = known, novel, method, unit_features
+        self.numbered = False
+        """Whether the known categories were given as whole numbers."""
         self.classifier = nn.Linear(encoder.width, len(known) + len(novel))
 
     @property
@@ -86,6 +88,7 @@ class Model(nn.Module):
             "image": {"channels": self.encoder.channels, "size": self.encoder.size},
             "known": list(self.known),
             "novel": list(self.novel),
+            "numbered": self.numbered,
             "unit_features": self.unit_features,
         }
 
@@ -125,4 +128,6 @@ def _from_description(description: dict[str, Any]) -> Model:
     encoder = Encoder(str(description["network"]), channels, size, blank, blank + 1)
     known, novel = tuple(map(str, description["known"])), tuple(map(str, description["novel"]))
     unit = bool(description["unit_features"])
-    return Model(encoder, known, novel, method=str(description["method"]), unit_features=unit)
+    model = Model(encoder, known, novel, method=str(description["method"]), unit_features=unit)
+    model.numbered = bool(description["numbered"])
+    return model

@@ -32,6 +32,7 @@ class Call:
     seed: int
     device: str
     threads: int
+    cache: str
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,13 @@ import os
 # Threads that wait by spinning slow each other down where processes share few cores. Read when torch is imported.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-import pytest  # noqa: E402
-import torch  # noqa: E402
+import pytest
+import torch
+
+torch.set_num_threads(1)  # tiny tensors are slower on several threads
 
 
 @pytest.fixture(autouse=True)
-def one_thread():
-    """Tiny tensors are slower on several threads, and far slower on a busy machine."""
-    torch.set_num_threads(1)
+def own_cache(tmp_path, monkeypatch):
+    """Nothing that a test decodes is kept among the user's files."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user-cache"))

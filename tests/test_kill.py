@@ -40,7 +40,7 @@ def test_a_killed_run_resumes_bit_for_bit(tmp_path, threads):
     subprocess.run(discover(tmp_path / "whole", threads), check=True, capture_output=True)
     rng = random.Random(threads)
     run = tmp_path / "killed"
-    instants = sorted(rng.randrange(STEPS) for _ in range(KILLS)) + [STEPS]
+    instants = [*sorted(rng.randrange(STEPS) for _ in range(KILLS)), STEPS]
     for instant in instants:
         started = (run / "settings.yaml").exists()
         words = command("resume", run, "--quiet") if started else discover(run, threads)

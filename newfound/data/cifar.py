@@ -132,10 +132,11 @@ def _how_to_get(layout: Layout) -> str:
 
 def _class_names(path: Path, layout: Layout) -> list[str]:
     found = read_pickle(path).get(layout.class_names)
-    names = [name.decode("ascii", "replace") for name in found or [] if isinstance(name, bytes)]
-    if not isinstance(found, list) or len(set(names)) != layout.classes or len(found) != layout.classes:
+    listed = [name for name in found if isinstance(name, bytes)] if isinstance(found, list) else []
+    names = list(dict.fromkeys(name.decode("ascii", "replace") for name in listed))
+    if len(names) != layout.classes:
         raise UserError(
-            f"{str(path)!r} names {len(set(names))} classes under {layout.class_names.decode()}, and {layout.name} has "
+            f"{str(path)!r} names {len(names)} classes under {layout.class_names.decode()}, and {layout.name} has "
             f"{layout.classes}: {_how_to_get(layout)}"
         )
     return names

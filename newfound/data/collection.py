@@ -56,7 +56,7 @@ class Collection:
             if not 1 <= task.n_novel <= len(task.rows):
                 where = f" of {task.name}" if task.name else ""
                 images = f"the {len(task.rows):,} unlabelled images{where}"
-                raise UserError(f"cannot find {task.n_novel:,} novel categories among {images}: choose from 1 to that number")
+                raise UserError(f"cannot find {task.n_novel:,} novel categories among {images}: choose 1 to that many")
 
     @property
     def n_labelled(self) -> int:

@@ -5,30 +5,15 @@ from __future__ import annotations
 import heapq
 import os
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
 import numpy as np
 
 from newfound.data.answers import read_table
+from newfound.data.cache import decode_cached
 from newfound.data.collection import Pool, Reading, Skipped, assemble
-from newfound.data.decode import Unreadable, decode
-from newfound.data.store import ImageStore
 from newfound.errors import UserError
 from newfound.progress import Reporter
-
-MOST_WORKERS = 16
-FILES_A_TURN = 8
-"""Files a worker takes at once: few enough for a smooth progress bar, enough for a million files to be no burden."""
-
-
-class Decoded(NamedTuple):
-    """Images uint8 [n, 3, size, size] that could be read, their places [n] in the list given, and the others."""
-
-    images: np.ndarray
-    kept: np.ndarray
-    skipped: tuple[Skipped, ...]
 
 
 def list_images(root: Path) -> list[Path]:
@@ -66,38 +51,6 @@ def list_images(root: Path) -> list[Path]:
     return [Path(file) for file in sorted(files)]
 
 
-def decode_many(
-    paths: Sequence[Path], size: int, reporter: Reporter | None = None, workers: int | None = None
-) -> Decoded:
-    """The images that can be read, in the order given whatever the number of workers, and why the others cannot."""
-    reporter = reporter or Reporter(quiet=True)
-    images = np.empty((len(paths), 3, size, size), dtype=np.uint8)
-
-    def read(start: int) -> list[str | None]:
-        """Why each file of this turn could not be read; None where its image is in its place."""
-        reasons: list[str | None] = []
-        for place in range(start, min(start + FILES_A_TURN, len(paths))):
-            try:
-                images[place] = decode(paths[place], size)
-                reasons.append(None)
-            except Unreadable as error:
-                reasons.append(error.reason)
-        return reasons
-
-    reasons: list[str | None] = []
-    pool = ThreadPoolExecutor(workers or min(_processors(), MOST_WORKERS))
-    try:
-        with reporter.task("reading images", len(paths)) as task:
-            for some in pool.map(read, range(0, len(paths), FILES_A_TURN)):
-                reasons += some
-                task.advance(len(some))
-    finally:
-        pool.shutdown(cancel_futures=True)  # or Ctrl-C would wait for all the files
-    kept = np.array([place for place, reason in enumerate(reasons) if reason is None], dtype=np.int64)
-    skipped = [Skipped(str(path), reason) for path, reason in zip(paths, reasons, strict=True) if reason is not None]
-    return Decoded(images[kept] if skipped else images, kept, tuple(skipped))
-
-
 def read_folders(
     labelled: Path,
     unlabelled: Path,
@@ -107,6 +60,7 @@ def read_folders(
     seed: int,
     labels: Path | None = None,
     reporter: Reporter | None = None,
+    cache: Path | None = None,
     workers: int | None = None,
 ) -> Reading:
     """The images [3, size, size] of two folders: known categories in the one, the pile to discover in in the other.
@@ -120,14 +74,15 @@ def read_folders(
     pile = _pile(unlabelled)
     paths = [labelled / name for name in known] + [unlabelled / name for name in pile]
     _require_no_shared_file(paths[: len(known)], paths[len(known) :])
-    images, kept, unread = decode_many(paths, size, reporter, workers)
+    reporter = reporter or Reporter(quiet=True)
+    images, kept, unread = decode_cached(paths, size, cache=cache, reporter=reporter, workers=workers)
 
     reasons = {skip.file: skip.reason for skip in unread}
     _require_an_image_each(labelled, known, reasons)
     _require_a_readable_image(unlabelled, pile, reasons)
     names = [*known, *pile]
     pool = Pool(
-        images=ImageStore(images),
+        images=images,
         names=[names[place] for place in kept],
         categories=[known[names[place]] if place < len(known) else None for place in kept],
     )
@@ -266,7 +221,3 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 def _identity(path: Path | str) -> tuple[int, int]:
     found = os.stat(path)
     return found.st_dev, found.st_ino
-
-
-def _processors() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -89,7 +89,7 @@ def _read(
     decoded = decode_cached(paths, size, channels=1, cache=cache, reporter=reporter)
     if decoded.skipped:
         first = decoded.skipped[0]
-        others = f", and {len(decoded.skipped) - 1:,} others cannot" if len(decoded.skipped) > 1 else ""
+        others = f", nor can {len(decoded.skipped) - 1:,} more" if len(decoded.skipped) > 1 else ""
         raise UserError(f"{first.file!r} cannot be read ({first.reason}){others}: OmniGlot is not whole; {GET}")
     categories = [f"{drawing.alphabet}/{drawing.character}" for drawing in drawings]
     pool = Pool(

@@ -36,16 +36,18 @@ def decode_blocks(
                 block = paths[first : first + BLOCK]
                 images = np.zeros((len(block), channels, size, size), dtype=np.uint8)
 
-                def turn(start: int, block: Sequence[Path | str] = block, images: np.ndarray = images) -> list[str | None]:
-                    return [_place(images[i], block[i]) for i in range(start, min(start + FILES_A_TURN, len(block)))]
-
+                turns = [slice(i, i + FILES_A_TURN) for i in range(0, len(block), FILES_A_TURN)]
                 reasons: list[str | None] = []
-                for some in pool.map(turn, range(0, len(block), FILES_A_TURN)):
+                for some in pool.map(_turn, [images[t] for t in turns], [block[t] for t in turns]):
                     reasons += some
                     task.advance(len(some))
                 yield images, reasons
     finally:
         pool.shutdown(cancel_futures=True)  # or Ctrl-C would wait for all the files
+
+
+def _turn(images: np.ndarray, paths: Sequence[Path | str]) -> list[str | None]:
+    return [_place(image, path) for image, path in zip(images, paths, strict=True)]
 
 
 def _place(image: np.ndarray, path: Path | str) -> str | None:

@@ -185,6 +185,7 @@ class Source:
             size=request.size,
             seed=request.seed,
             reporter=request.reporter,
+            cache=request.cache,
         )
 
 

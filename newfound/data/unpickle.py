@@ -1,7 +1,7 @@
 """The publishers' CIFAR files, which are Python 2 pickles, read without executing anything.
 
 Not the pickle module: it calls what a file names, and files come from strangers. This reader knows the few opcodes
-and the three names that CIFAR files contain, follows them with objects of its own, and stops at anything else.
+and the names that CIFAR files contain, follows them with objects of its own, and stops at anything else.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import struct
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from pickletools import opcodes
+from pickletools import genops, opcodes
 from typing import Any, NoReturn
 
 import numpy as np
@@ -25,6 +25,8 @@ MOST_STEPS = 2_000_000
 
 RECONSTRUCT = ("numpy.core.multiarray._reconstruct", "numpy._core.multiarray._reconstruct")
 NDARRAY, DTYPE = "numpy.ndarray", "numpy.dtype"
+ADMITTED = (*RECONSTRUCT, NDARRAY, DTYPE)
+"""The names that CIFAR files contain; numpy 2 spells the first in another way."""
 
 
 def read_pickle(path: Path) -> dict[bytes, Any]:
@@ -80,7 +82,8 @@ class _Reader:
                 if opcode == b".":
                     return self.result()
                 if opcode not in steps:
-                    self.refuse_opcode(opcode)
+                    names = {known.code: known.name for known in opcodes}
+                    self.refuse_kind(f"has the opcode {names.get(opcode.decode('latin-1'), repr(opcode)[2:-1])}")
                 steps[opcode]()
         except (IndexError, KeyError):  # a stack or a memo that does not hold what an opcode takes from it
             self.refuse("is damaged: its opcodes do not fit together")
@@ -89,9 +92,9 @@ class _Reader:
     def refuse(self, what: str) -> NoReturn:
         raise UserError(f"{str(self.path)!r} {what}: it is not loaded") from None
 
-    def refuse_opcode(self, opcode: bytes) -> NoReturn:
-        name = next((known.name for known in opcodes if known.code == opcode.decode("latin-1")), f"0x{opcode.hex()}")
-        self.refuse(f"has the opcode {name}, which no CIFAR file has")
+    def refuse_kind(self, what: str) -> NoReturn:
+        names = " and ".join(_names_in(self.content))
+        self.refuse(f"{what}{f' and asks for {names}' if names else ''}, unlike any CIFAR file")
 
     def result(self) -> dict[bytes, Any]:
         value = self.stack.pop()
@@ -112,16 +115,15 @@ class _Reader:
 
     def take(self, n: int) -> bytes:
         start, self.at = self.at, self.at + n
-        if n < 0 or self.at > len(self.content):
+        if self.at > len(self.content):
             self.refuse(f"is truncated: it ends after {len(self.content):,} bytes, in the middle of its content")
         return self.content[start : self.at]
 
     def line(self) -> str:
-        """The text up to the end of the line; names are short."""
-        end = self.content.find(b"\n", self.at, self.at + 256)
-        line = self.take(end - self.at if end >= 0 else 257)
-        self.at += 1
-        return repr(line)[2:-1]  # on one line, whatever is in it
+        """The text up to the end of the line, such that it prints on one line whatever is in it."""
+        end = self.content.find(b"\n", self.at)
+        line = self.take((end if end >= 0 else len(self.content)) + 1 - self.at)
+        return _printable(line[:-1])
 
     def number(self, form: str) -> int:
         return int(struct.unpack(form, self.take(struct.calcsize(form)))[0])
@@ -144,7 +146,7 @@ class _Reader:
 
     def protocol(self) -> None:
         if (found := self.take(1)[0]) != 2:
-            self.refuse(f"is a pickle of protocol {found}, and CIFAR files are of protocol 2")
+            self.refuse_kind(f"is a pickle of protocol {found}")
 
     def mark(self) -> None:
         self.marks.append(len(self.stack))
@@ -168,7 +170,9 @@ class _Reader:
         self.stack.append(self.take(1)[0])
 
     def text(self) -> None:
-        self.stack.append(self.take(self.number("<i")))
+        if (n := self.number("<i")) < 0:
+            raise IndexError
+        self.stack.append(self.take(n))
 
     def short_text(self) -> None:
         self.stack.append(self.take(self.take(1)[0]))
@@ -227,8 +231,9 @@ class _Reader:
 
     def global_(self) -> None:
         name = f"{self.line()}.{self.line()}"
-        if name not in (*RECONSTRUCT, NDARRAY, DTYPE):
-            self.refuse(f"asks for {name}, which no CIFAR file does")
+        if name not in ADMITTED:
+            names = dict.fromkeys([name, *_names_in(self.content)])
+            self.refuse(f"asks for {' and '.join(names)}, which no CIFAR file does")
         self.stack.append(_Named(name))
 
     def reduce(self) -> None:
@@ -277,9 +282,30 @@ OPCODES = {
 """The opcodes of the publishers' files, and those that a Python 2 of another day may have written for the same."""
 
 
+def _names_in(content: bytes) -> list[str]:
+    """The first few names that a pickle of any kind asks for and CIFAR files do not, found without following it."""
+    names: dict[str, None] = {}
+    texts = ["", ""]
+    try:
+        for opcode, value, _ in genops(content[:65536]):
+            if isinstance(value, str):
+                texts.append(value)
+            if opcode.name in ("GLOBAL", "INST"):
+                names[str(value).replace(" ", ".")] = None
+            elif opcode.name == "STACK_GLOBAL":
+                names[".".join(texts[-2:])] = None
+    except ValueError:  # the end, or what no pickle has
+        pass
+    return [_printable(name.encode(errors="replace")) for name in names if name not in ADMITTED][:4]
+
+
+def _printable(text: bytes) -> str:
+    return repr(text[:80])[2:-1]
+
+
 def _kind(value: Any) -> str:
     """What a value is, in a word; never its content, which may be anything."""
     if isinstance(value, _Named):
         return value.name
-    names: dict[type, str] = {_Array: "array", _Type: "type of array", bytes: "byte string", type(None): "nothing"}
+    names: dict[type, str] = {_Array: "array", _Type: "type of array", bytes: "byte string", type(None): "null"}
     return names.get(type(value), type(value).__name__)

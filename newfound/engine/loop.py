@@ -15,6 +15,7 @@ from newfound.data.collection import Collection
 from newfound.data.store import ImageStore
 from newfound.engine.checkpoint import Checkpoints
 from newfound.engine.device import precision
+from newfound.engine.features import read_features
 from newfound.engine.metrics import Metrics
 from newfound.engine.optimiser import build_optimiser, pack_optimiser, unpack_optimiser
 from newfound.engine.schedule import learning_rates
@@ -64,21 +65,11 @@ class Engine:
         _Training(self, stage).run()
         stage.eval()
 
-    @torch.no_grad()
     def features(
         self, network: nn.Module, images: ImageStore, *, title: str, of: Callable[[Tensor], Tensor] | None = None
     ) -> Tensor:
-        """What ``network`` (or its function ``of``) makes of un-augmented images in evaluation mode: float32 [n, D] on
-        the engine's device."""
-        was_training = network.training
-        network.to(self.device).eval()
-        parts = []
-        with self.reporter.task(title, len(images)) as task, precision(self.device):
-            for chunk in images.chunks(512):
-                parts.append((of or network)(chunk.to(self.device)).float())
-                task.advance(len(chunk))
-        network.train(was_training)
-        return torch.cat(parts)
+        """What ``network`` (or its function ``of``) gives for all images: float32 [n, D] on the engine's device."""
+        return read_features(network, images, self.device, self.reporter, title=title, of=of)
 
 
 class _Training:

@@ -12,8 +12,6 @@ from newfound.cluster import Clustering
 from newfound.cluster.kmeans import _weighted_draw, kmeans, lloyd, plus_plus
 from newfound.evaluate.accuracy import clustering_accuracy
 
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-
 
 def blobs(seed, n=600, k=6, d=8, spread=1.0):
     rng = np.random.default_rng(seed)
@@ -298,7 +296,6 @@ def test_what_is_no_table_of_features_is_refused(shape):
 
 
 @pytest.mark.gpu
-@needs_cuda
 @pytest.mark.parametrize("name", DATA)
 def test_cpu_and_gpu_find_the_same_clusters(name):
     features, k = DATA[name]
@@ -309,7 +306,6 @@ def test_cpu_and_gpu_find_the_same_clusters(name):
 
 
 @pytest.mark.gpu
-@needs_cuda
 def test_the_gpu_gives_the_same_bits_every_time_even_where_training_uses_tf32():
     features = blobs(1, n=20_000, k=10, d=64, spread=2.0).float().cuda()
     expected = kmeans(features, 10)

@@ -5,7 +5,6 @@ import os
 import random
 import struct
 import sys
-import time
 import zlib
 from collections import Counter
 from pathlib import Path
@@ -14,8 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from newfound.data import folder
-from newfound.data.folder import decode_many, list_images, read_folders
+from newfound.data.folder import list_images, read_folders
 from newfound.errors import UserError
 from newfound.progress import Reporter
 
@@ -456,37 +454,3 @@ def test_a_single_file_lists_itself_and_a_missing_one_is_refused(known):
     assert list_images(known / "dog") == [known / "dog" / "c.png"]
     with pytest.raises(UserError, match="no file or folder"):
         list_images(known / "none")
-
-
-def test_decoding_many_keeps_the_order_and_says_which_were_kept(known):
-    (known / "text.png").write_text("no image")
-    files = [known / "dog" / "c.png", known / "text.png", known / "none.png", known / "cat" / "a.png"]
-    images, kept, skipped = decode_many(files, 4)
-    assert images.shape == (2, 3, 4, 4)
-    assert [tuple(image[:, 0, 0]) for image in images] == [BLUE, RED]
-    assert kept.tolist() == [0, 3]
-    assert [skip.file for skip in skipped] == [str(files[1]), str(files[2])]
-
-
-def test_decoding_nothing_gives_nothing():
-    images, kept, skipped = decode_many([], 4)
-    assert (images.shape, kept.tolist(), skipped) == ((0, 3, 4, 4), [], ())
-
-
-def test_an_interrupted_reading_does_not_finish_the_other_files_first(known, monkeypatch):
-    read_so_far = []
-
-    def slow(path, size):
-        read_so_far.append(path)
-        time.sleep(0.002)
-        return np.zeros((3, size, size), np.uint8)
-
-    class CtrlC(io.StringIO):
-        def write(self, text):
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(folder, "decode", slow)
-    monkeypatch.setattr("newfound.progress.SECONDS_BETWEEN_LINES", 0.0)
-    with pytest.raises(KeyboardInterrupt):
-        decode_many([known / "dog" / "c.png"] * 4000, 4, Reporter(stream=CtrlC()), workers=2)
-    assert 0 < len(read_so_far) < 1000

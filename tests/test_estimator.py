@@ -1,0 +1,135 @@
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import estimator_checks
+
+from newfound import Discoverer, UserError, load
+
+QUICK = {"network": "tiny", "stage1.epochs": 4, "stage1.batch": 64, "views.pad": 1, "views.flip": False}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """400 digits as uint8 images, with the odd ones unknown."""
+    raw = load_digits()
+    images = (raw.images[:400] * 15.9).astype(np.uint8)
+    truth = raw.target[:400]
+    return images, np.where(truth % 2 == 0, truth, -1), truth
+
+
+@pytest.fixture(scope="module")
+def fitted(digits):
+    images, labels, _ = digits
+    return Discoverer(n_novel=5, settings=QUICK).fit(images, labels)
+
+
+def test_known_images_keep_their_labels_and_the_others_get_new_ones(fitted, digits):
+    _, labels, _ = digits
+    known = labels >= 0
+    assert (fitted.labels_[known] == labels[known]).all()
+    assert set(fitted.labels_[~known]) == set(fitted.novel_classes_) == set(range(9, 14))
+    assert fitted.classes_.tolist() == [0, 2, 4, 6, 8, 9, 10, 11, 12, 13]
+    assert (fitted.confidence_[known] == 1).all()
+    assert ((fitted.confidence_ > 0) & (fitted.confidence_ <= 1)).all()
+
+
+def test_predictions_follow_the_columns_of_the_probabilities(fitted, digits):
+    images, _, truth = digits
+    probabilities = fitted.predict_proba(images)
+    assert probabilities.shape == (400, 10)
+    np.testing.assert_allclose(probabilities.sum(1), 1, rtol=1e-5)
+    np.testing.assert_array_equal(fitted.predict(images), fitted.classes_[probabilities.argmax(1)])
+    even = truth % 2 == 0
+    assert (fitted.predict(images)[even] == truth[even]).mean() > 0.85
+    assert fitted.transform(images).shape == (400, 128)
+    assert 0.5 < fitted.score(images, truth) <= 1
+
+
+def test_the_same_seed_gives_the_same_labels_and_another_seed_another_network(fitted, digits):
+    images, labels, _ = digits
+    again = clone(fitted).fit(images, labels)
+    np.testing.assert_array_equal(again.labels_, fitted.labels_)
+    np.testing.assert_array_equal(again.transform(images), fitted.transform(images))
+    other = clone(fitted).set_params(random_state=1).fit(images, labels)
+    assert not np.array_equal(other.transform(images), fitted.transform(images))
+
+
+def test_strings_with_none_work_and_novel_names_avoid_the_known(digits):
+    images, labels, _ = digits
+    names = [None if label < 0 else f"novel-{label}" for label in labels]
+    model = Discoverer(n_novel=3, settings=QUICK | {"stage1.epochs": 1}).fit(images, names)
+    assert model.novel_classes_.tolist() == ["found-novel-01", "found-novel-02", "found-novel-03"]
+    assert [label for label, name in zip(model.labels_, names, strict=True) if name] == [n for n in names if n]
+
+
+def test_a_saved_model_predicts_as_before(fitted, digits, tmp_path):
+    images, _, _ = digits
+    fitted.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.predict_proba(images), fitted.predict_proba(images))
+    assert loaded.classes_.tolist() == [0, 2, 4, 6, 8, 9, 10, 11, 12, 13]
+
+
+def test_paths_are_read_and_one_that_cannot_be_is_named(tmp_path):
+    rng = np.random.default_rng(0)
+    paths = [tmp_path / f"{i}.png" for i in range(12)]
+    for path in paths:
+        Image.fromarray(rng.integers(0, 256, (20, 20, 3), dtype=np.uint8)).save(path)
+    labels = ["a", "b"] * 3 + [None] * 6
+    settings = QUICK | {"data.size": 8, "stage1.epochs": 1}
+    model = Discoverer(n_novel=2, settings=settings).fit(paths, labels)
+    assert model.predict(paths[:3]).shape == (3,)
+    paths[5].write_text("broken")
+    with pytest.raises(UserError, match=r"1 images cannot be read; the first is .*5\.png"):
+        model.predict(paths)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"images": np.zeros((10, 8, 8))}, "expected uint8 images"),
+        ({"images": np.zeros((10, 64), np.uint8)}, "expected uint8 images"),
+        ({"images": np.zeros((10, 8, 9), np.uint8)}, "have to be square"),
+        ({"labels": [0] * 9}, "10 images but 9 labels"),
+        ({"labels": [-1] * 10}, "no image has a label"),
+        ({"labels": [0] * 10}, "cannot find 2 novel categories among the 0"),
+        ({"n_novel": 6}, "cannot find 6 novel categories among the 5"),
+        ({"n_novel": 0}, "cannot find 0 novel"),
+        ({"settings": {"stage1.nonsense": 1}}, "no setting stage1.nonsense"),
+        ({"method": "nonsense"}, "there is no method nonsense"),
+    ],
+)
+def test_input_that_does_not_fit_is_refused_with_a_sentence(change, complaint):
+    arguments = {"images": np.zeros((10, 8, 8), np.uint8), "labels": [0] * 5 + [-1] * 5} | change
+    images, labels = arguments.pop("images"), arguments.pop("labels")
+    model = Discoverer(**{"n_novel": 2, "settings": QUICK} | arguments)
+    with pytest.raises(UserError, match=complaint):
+        model.fit(images, labels)
+
+
+def test_predicting_before_fitting_or_on_other_images_is_refused(fitted):
+    with pytest.raises(NotFittedError):
+        Discoverer().predict(np.zeros((2, 8, 8), np.uint8))
+    with pytest.raises(UserError, match="trained on images of 8 x 8 x 1, these are 9 x 9 x 1"):
+        fitted.predict(np.zeros((2, 9, 9), np.uint8))
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "check_no_attributes_set_in_init",
+        "check_parameters_default_constructible",
+        "check_get_params_invariance",
+        "check_set_params",
+        "check_estimator_cloneable",
+        "check_estimator_repr",
+        "check_mixin_order",
+        "check_valid_tag_types",
+        "check_estimator_tags_renamed",
+    ],
+)
+def test_scikit_learns_checks_that_need_no_table_of_numbers(check):
+    getattr(estimator_checks, check)("Discoverer", Discoverer())

@@ -1,0 +1,42 @@
+import pytest
+
+from newfound.files import new_directory, write_json, write_text
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "result.json"
+    write_json(path, {"a": 1})
+    before = path.read_bytes()
+
+    def fail(_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("newfound.files.sync_file", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write_text(path, "new")
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_a_name_that_is_not_utf8_keeps_its_bytes(tmp_path):
+    write_text(tmp_path / "a.csv", "caf\udce9")
+    assert (tmp_path / "a.csv").read_bytes() == b"caf\xe9"
+
+
+def test_a_folder_appears_whole_or_not_at_all(tmp_path):
+    with pytest.raises(RuntimeError), new_directory(tmp_path / "model") as folder:
+        (folder / "half").write_text("x")
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+    with new_directory(tmp_path / "model") as folder:
+        (folder / "whole").write_text("x")
+        assert not (tmp_path / "model").exists()
+    assert [p.name for p in (tmp_path / "model").iterdir()] == ["whole"]
+
+
+def test_a_folder_is_replaced_by_its_successor(tmp_path):
+    for text in ("old", "new"):
+        with new_directory(tmp_path / "model") as folder:
+            (folder / text).write_text("x")
+    assert [p.name for p in (tmp_path / "model").iterdir()] == ["new"]
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]

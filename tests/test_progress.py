@@ -1,0 +1,65 @@
+import io
+
+import newfound.progress as module
+from newfound.progress import Reporter, format_seconds
+
+
+def test_without_a_terminal_progress_is_plain_lines_with_rate_and_time_left(monkeypatch):
+    monkeypatch.setattr(module, "SECONDS_BETWEEN_LINES", 0.0)
+    stream = io.StringIO()
+    with Reporter(stream=stream).task("stage1", 100) as task:
+        task.note = "epoch 1/2"
+        task.advance(40, loss=0.125)
+        task.advance(60)
+    first, last = stream.getvalue().splitlines()
+    assert first.startswith("stage1: 40/100 images")
+    for part in ("images/s", "left", "epoch 1/2", "loss 0.125"):
+        assert part in first
+    assert last.startswith("stage1: 100/100 images in 0:00")
+
+
+def test_lines_come_seldom():
+    stream = io.StringIO()
+    with Reporter(stream=stream).task("stage1", 1000) as task:
+        for _ in range(1000):
+            task.advance(1)
+    assert len(stream.getvalue().splitlines()) == 1
+
+
+def test_quiet_says_nothing_but_warnings():
+    stream = io.StringIO()
+    reporter = Reporter(quiet=True, stream=stream)
+    with reporter.task("stage1", 10) as task:
+        task.advance(10)
+    reporter.say("hello")
+    assert stream.getvalue() == ""
+    reporter.warn("careful")
+    assert stream.getvalue() == "warning: careful\n"
+
+
+def test_the_rate_of_a_resumed_task_counts_only_what_was_done_since(monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    with Reporter(quiet=True).task("stage1", 1000, done=900) as task:
+        now[0] += 2.0
+        task.advance(50)
+        assert task.rate == 25.0
+        assert "950/1,000" in task.describe()
+        assert "0:02 left" in task.describe()
+
+
+def test_a_terminal_gets_a_bar(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    with Reporter().task("stage1", 10) as task:
+        task.advance(10, loss=0.5)
+    assert "10/10 images" in stream.getvalue()
+    assert "loss 0.5" in stream.getvalue()
+
+
+def test_times_read_like_a_clock():
+    assert [format_seconds(s) for s in (0, 59.6, 61, 3700)] == ["0:00", "1:00", "1:01", "1:01:40"]
