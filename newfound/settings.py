@@ -37,6 +37,8 @@ class Views:
 
     pad: int = number(4, 0, 64)
     flip: bool = True
+    fill: int = number(0, 0, 255)
+    """The grey level of the padding: that of the background."""
 
 
 @dataclass(frozen=True)

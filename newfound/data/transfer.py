@@ -150,7 +150,8 @@ def _open(opener: urllib.request.OpenerDirector, request: urllib.request.Request
 
 def _failure(answer: urllib.error.HTTPError) -> _Broken | Unobtainable:
     kind = _Broken if answer.code in BUSY else Unobtainable
-    return kind(f"the server answers {answer.code} {answer.reason}")
+    printable = "".join(sign if sign.isprintable() else " " for sign in str(answer.reason))
+    return kind(f"the server answers {answer.code} {printable}")
 
 
 def _finish_or_start_again(headers: Message, have: int) -> None:

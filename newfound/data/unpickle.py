@@ -7,6 +7,8 @@ and the names that CIFAR files contain, follows them with objects of its own, an
 from __future__ import annotations
 
 import struct
+import warnings
+from contextlib import suppress
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -286,7 +288,8 @@ def _names_in(content: bytes) -> list[str]:
     """The first few names that a pickle of any kind asks for and CIFAR files do not, found without following it."""
     names: dict[str, None] = {}
     texts = ["", ""]
-    try:
+    with warnings.catch_warnings(), suppress(ValueError):  # of what no pickle has, or of the end
+        warnings.simplefilter("ignore")
         for opcode, value, _ in genops(content[:65536]):
             if isinstance(value, str):
                 texts.append(value)
@@ -294,8 +297,6 @@ def _names_in(content: bytes) -> list[str]:
                 names[str(value).replace(" ", ".")] = None
             elif opcode.name == "STACK_GLOBAL":
                 names[".".join(texts[-2:])] = None
-    except ValueError:  # the end, or what no pickle has
-        pass
     return [_printable(name.encode(errors="replace")) for name in names if name not in ADMITTED][:4]
 
 

@@ -28,7 +28,7 @@ class Supervised(Stage):
         self.encoder = encoder
         self.head = nn.Linear(encoder.width, len(collection.classes))
         self.plan = settings.stage1
-        self.views = PadCropFlip(settings.views.pad, settings.views.flip)
+        self.views = PadCropFlip(settings.views.pad, settings.views.flip, settings.views.fill)
         self.sampler = labelled_sampler(collection.labelled, self.plan.batch)
 
     def step(self, batch: Batch, t: Tensor) -> dict[str, Tensor]:

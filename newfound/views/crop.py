@@ -11,11 +11,12 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class PadCropFlip:
-    """Each image is padded with zeros by ``pad`` pixels, cropped to its old size anywhere in it, and mirrored with
+    """Each image is padded by ``pad`` pixels of the level ``fill``, cropped to its old size anywhere in it, and mirrored with
     probability one half if ``flip``."""
 
     pad: int = 4
     flip: bool = True
+    fill: int = 0
 
     def draw(self, generator: torch.Generator, n: int, t: Tensor) -> dict[str, Tensor]:
         """Offsets "top" and "left" in 0..2*pad and "mirror" (bool), [n] each."""
@@ -28,7 +29,7 @@ class PadCropFlip:
         """The views, float32 in 0..1 [n, C, H, W], of uint8 images of that shape."""
         n, channels, height, width = images.shape
         device = images.device
-        padded = F.pad(images, [self.pad] * 4)
+        padded = F.pad(images, [self.pad] * 4, value=self.fill)
         rows = parameters["top"][:, None] + torch.arange(height, device=device)
         columns = torch.arange(width, device=device).expand(n, width)
         columns = torch.where(parameters["mirror"][:, None], width - 1 - columns, columns) + parameters["left"][:, None]

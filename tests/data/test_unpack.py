@@ -4,6 +4,7 @@ import gzip
 import io
 import os
 import random
+import shutil
 import stat
 import struct
 import tarfile
@@ -231,18 +232,15 @@ def test_an_encrypted_member_and_an_unusual_compression_are_refused(tmp_path, to
 def test_what_exists_already_is_never_overwritten(tmp_path, to, kind):
     archive = good(tmp_path, kind)
     (to / "toy").mkdir()  # a rename would replace an empty folder
-    assert "exists already" in refusal_of_destination(archive, to)
+    with pytest.raises(UserError, match="exists already"):
+        unpack(archive, "toy", to, reporter=QUIET)
+    assert os.listdir(to / "toy") == []
     (to / "toy").rmdir()
     (to / "toy").symlink_to("nowhere")
-    assert "exists already" in refusal_of_destination(archive, to)
-
-
-def refusal_of_destination(archive, to):
-    before = everything(archive.parent)
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError, match="exists already"):
         unpack(archive, "toy", to, reporter=QUIET)
-    assert everything(archive.parent) == before
-    return str(caught.value)
+    assert os.listdir(to) == ["toy"]
+    assert (to / "toy").is_symlink()
 
 
 @pytest.mark.parametrize("kind", ["tar.gz", "zip"])
@@ -294,10 +292,7 @@ def test_an_archive_with_random_damage_is_read_or_refused_and_nothing_else(tmp_p
             assert everything(tmp_path) == before
         else:
             assert os.listdir(to) == ["toy"]
-            os.rename(to / "toy", tmp_path / "aside")
-            for path in sorted((tmp_path / "aside").rglob("*"), reverse=True):
-                path.rmdir() if path.is_dir() else path.unlink()
-            (tmp_path / "aside").rmdir()
+            shutil.rmtree(to / "toy")
     assert refused > 10
 
 

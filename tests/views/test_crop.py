@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import torch
 from reference.crop import pad_crop_flip
 
@@ -7,14 +8,15 @@ from newfound.views.crop import PadCropFlip
 STEP = torch.zeros((), dtype=torch.int64)
 
 
-def test_each_image_is_cropped_and_mirrored_like_the_plain_reference():
+@pytest.mark.parametrize("fill", [0, 255])
+def test_each_image_is_cropped_and_mirrored_like_the_plain_reference(fill):
     images = torch.randint(0, 256, (32, 3, 10, 12), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    views = PadCropFlip(pad=3, flip=True)
+    views = PadCropFlip(pad=3, flip=True, fill=fill)
     drawn = views.draw(torch.Generator().manual_seed(1), 32, STEP)
     got = views.apply(images, drawn).numpy()
     for i in range(32):
         top, left, mirror = int(drawn["top"][i]), int(drawn["left"][i]), bool(drawn["mirror"][i])
-        np.testing.assert_array_equal(got[i], pad_crop_flip(images[i].numpy(), 3, top, left, mirror))
+        np.testing.assert_array_equal(got[i], pad_crop_flip(images[i].numpy(), 3, fill, top, left, mirror))
 
 
 def test_draws_cover_all_offsets_and_both_directions():
