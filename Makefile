@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
-NOT_QUICK := slow or page or gpu
+NOT_QUICK := slow or page or gpu or data
 
 .PHONY: demo test test-slow test-page lint wheel clean
 
@@ -14,7 +14,7 @@ test: $(VENV)/dev lint
 	$(BIN)/pytest -m "not ($(NOT_QUICK))"
 
 test-slow: $(VENV)/dev
-	$(BIN)/pytest -m "slow and not gpu"
+	$(BIN)/pytest -m "slow and not (gpu or data)"
 
 test-page: $(VENV)/dev
 	command -v chromium >/dev/null && command -v chromedriver >/dev/null || { apt-get update -qq && \

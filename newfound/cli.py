@@ -297,7 +297,8 @@ def _status() -> int:
         return 1
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            return _complain(f"the disk is full ({error}): free some space, then go on with `newfound resume`", 1)
+            remedy = "free some space and call again; a run goes on with `newfound resume`"
+            return _complain(f"the disk is full ({error}): {remedy}", 1)
         raise
     except RuntimeError as error:
         if type(error).__name__ == "Diverged":

@@ -98,8 +98,8 @@ def discover(
 
     ``labelled`` has one folder a category (or any tree, with ``labels``, a CSV file image,label); ``unlabelled`` is any
     tree of images. Instead of both, ``dataset`` names a data set, whose files are in ``data``. ``settings`` maps dotted
-    names to values, such as {"stage1.epochs": 50}, and goes over the ``recipe``. Decoded images are kept in ``cache``, by
-    default the user's cache folder.
+    names to values, such as {"stage1.epochs": 50}, and goes over the ``recipe``. Decoded images are kept in ``cache``,
+    by default the user's cache folder.
     """
     import torch
 
@@ -114,7 +114,7 @@ def discover(
         labels=str(labels) if labels else None,
         n_novel=n_novel,
     ).absolute()
-    resolved = resolve_settings(method, recipe or f"{method}-{dataset or 'folder'}", settings or {})
+    resolved = resolve_settings(method, recipe or f"{method}-{source.recipe}", settings or {})
     place = Path(cache).absolute() if cache else default_cache()
     call = Call(source, seed, str(pick_device(device)), threads or torch.get_num_threads(), str(place))
     folder = Path(out)

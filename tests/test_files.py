@@ -24,9 +24,13 @@ def test_a_name_that_is_not_utf8_keeps_its_bytes(tmp_path):
 
 
 def test_a_folder_appears_whole_or_not_at_all(tmp_path):
-    with pytest.raises(RuntimeError), new_directory(tmp_path / "model") as folder:
-        (folder / "half").write_text("x")
-        raise RuntimeError
+    def half():
+        with new_directory(tmp_path / "model") as folder:
+            (folder / "half").write_text("x")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        half()
     assert list(tmp_path.iterdir()) == []
     with new_directory(tmp_path / "model") as folder:
         (folder / "whole").write_text("x")

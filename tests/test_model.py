@@ -30,7 +30,12 @@ def test_a_model_comes_back_as_it_was(model, saved):
     loaded = load_model(saved)
     images = torch.randint(0, 256, (5, 1, 8, 8), dtype=torch.uint8)
     assert torch.equal(loaded(images), model(images))
-    assert (loaded.known, loaded.novel, loaded.method, loaded.unit_features) == (("a", "b"), ("novel-01",), "kmeans", True)
+    assert (loaded.known, loaded.novel, loaded.method, loaded.unit_features) == (
+        ("a", "b"),
+        ("novel-01",),
+        "kmeans",
+        True,
+    )
     assert not loaded.training
 
 

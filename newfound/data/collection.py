@@ -181,7 +181,7 @@ def assemble(
         test=None if test is None else pool.images.take(test),
     )
     answers = Answers(pool.categories_of(unlabelled), None if test is None else pool.categories_of(test))
-    any_answer = any(name is not None for name in answers.unlabelled or ())
+    any_answer = any(name is not None for name in (*(answers.unlabelled or ()), *(answers.test or ())))
     names = Names(pool.names_of(labelled), pool.names_of(unlabelled), () if test is None else pool.names_of(test))
     return Reading(collection, names, answers if any_answer else None, skipped)
 

@@ -118,11 +118,11 @@ def _reserved(to: Path) -> Iterator[None]:
 
     try:
         to.mkdir(parents=True, exist_ok=True)
+        handle = os.open(to, os.O_RDONLY)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise
-        raise UserError(f"{str(to)!r} cannot be made a folder for data: {error.strerror}") from None
-    handle = os.open(to, os.O_RDONLY)
+        raise UserError(f"{str(to)!r} cannot be used as a folder for data: {error.strerror}") from None
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -34,6 +34,8 @@ class DataSet:
 
     summary: str
     read: Callable[[Request], Reading]
+    recipe: str
+    """Which recipes are for it: METHOD-RECIPE."""
     get: str | None = None
     """How its files are obtained; None if it has none."""
 
@@ -95,33 +97,44 @@ DATASETS = {
     "digits": DataSet(
         "handwritten digits, 8 x 8, inside scikit-learn: even ones known, odd ones novel",
         lambda request: read_digits(request.seed),
+        recipe="digits",
     ),
-    "cifar10": DataSet("CIFAR-10: classes 0-4 known, 5-9 novel", _read_cifar10, _getting("cifar10")),
+    "cifar10": DataSet("CIFAR-10: classes 0-4 known, 5-9 novel", _read_cifar10, "cifar10", _getting("cifar10")),
     "cifar100": DataSet(
-        "CIFAR-100: classes 0-79 known, 80-99 novel", partial(_read_cifar100, known=80), _getting("cifar100")
+        "CIFAR-100: classes 0-79 known, 80-99 novel",
+        partial(_read_cifar100, known=80),
+        "cifar100",
+        _getting("cifar100"),
     ),
     "cifar100-50": DataSet(
-        "CIFAR-100: classes 0-49 known, 50-99 novel", partial(_read_cifar100, known=50), _getting("cifar100")
+        "CIFAR-100: classes 0-49 known, 50-99 novel",
+        partial(_read_cifar100, known=50),
+        "cifar100",
+        _getting("cifar100"),
     ),
     "cifar100-rehearsal": DataSet(
         "CIFAR-100 to choose settings with: classes 0-63 known, 64-79 as if novel",
         _read_cifar100_rehearsal,
+        "cifar100",
         _getting("cifar100"),
     ),
     "omniglot": DataSet(
         "OmniGlot: 964 characters of 30 alphabets known, 20 alphabets novel, a task each",
         _read_omniglot,
+        "omniglot",
         _getting("omniglot"),
     ),
     "omniglot-rehearsal": DataSet(
         "OmniGlot to choose settings with: 795 characters of 25 alphabets known, 5 alphabets as if novel",
         _read_omniglot_rehearsal,
+        "omniglot",
         _getting("omniglot"),
     ),
 } | {
     f"imagenet-{subset.lower()}": DataSet(
         f"ImageNet: 882 classes known, the 30 of subset {subset} novel",
         partial(_read_imagenet, subset=subset),
+        "imagenet",
         IMAGENET,
     )
     for subset in "ABC"
@@ -158,6 +171,11 @@ class Source:
             raise UserError("say with --novel how many categories to look for")
         if self.n_novel is not None and self.n_novel < 1:
             raise UserError(f"--novel {self.n_novel}: there has to be at least one category to look for")
+
+    @property
+    def recipe(self) -> str:
+        """Which recipes are for it: METHOD-RECIPE."""
+        return DATASETS[self.dataset].recipe if self.dataset else "folder"
 
     def absolute(self) -> Source:
         """The same with absolute paths: a run is resumed from anywhere."""

@@ -75,7 +75,8 @@ def fetch(address: str, part: Path, *, title: str, reporter: Reporter) -> None:
             furthest = max(furthest, received)
             if failures > RETRIES:
                 raise Unobtainable(str(broken)) from None
-            reporter.say(f"{title}: the transfer broke off at {received:,} bytes ({broken}); trying again")
+            after = f" after {received:,} bytes" if received else ""
+            reporter.say(f"{title}: {broken}{after}; trying again")
             time.sleep(PAUSE * 2 ** (failures - 1))
 
 

@@ -255,15 +255,16 @@ class _Reader:
         """The content of an array, or the details of its type."""
         state = self.stack.pop()
         target = self.top(object)
-        if isinstance(target, _Type) and state == (3, b"|", None, None, None, -1, -1, 0):
-            target.built = True
+        if isinstance(target, _Type) and isinstance(state, tuple) and state[1:2] == (b"|",):
+            # No fields, no objects, no size of its own; (3, "|", None, None, None, -1, -1, 0) in numpy since 1.0.
+            target.built = all(detail in (None, -1, 0) for detail in state[2:])
         elif isinstance(target, _Array) and isinstance(state, tuple) and len(state) == 5:
             target.pixels = self.pixels(*state)
         else:
             self.refuse(f"gives a {_kind(target)} a content that CIFAR files do not")
 
     def pixels(self, version: Any, shape: Any, kind: Any, by_column: Any, content: Any) -> np.ndarray:
-        if version != 1 or not isinstance(kind, _Type) or not kind.built or not isinstance(by_column, bool):
+        if version != 1 or not isinstance(kind, _Type) or not kind.built or by_column not in (0, 1):
             self.refuse("has an array that is not described as in CIFAR files")
         if not isinstance(shape, tuple) or not all(type(n) is int and n >= 0 for n in shape) or len(shape) > 4:
             self.refuse("has an array whose shape makes no sense")

@@ -11,8 +11,8 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class PadCropFlip:
-    """Each image is padded by ``pad`` pixels of the level ``fill``, cropped to its old size anywhere in it, and mirrored with
-    probability one half if ``flip``."""
+    """Each image is padded by ``pad`` pixels of the level ``fill``, cropped to its old size anywhere in it, and mirrored
+    with probability one half if ``flip``."""
 
     pad: int = 4
     flip: bool = True

@@ -12,7 +12,7 @@ import zipfile
 
 import pytest
 
-from newfound.data.unpack import unpack
+from newfound.data.unpack import Member, unpack
 from newfound.errors import UserError
 from newfound.progress import Reporter
 
@@ -134,13 +134,15 @@ def test_links_and_devices_in_a_tar_are_refused(tmp_path, to, info):
     archive = tar_of(tmp_path / "evil.tar.gz", ("toy/a", b"one"), (info, b""), ("toy/evil/b", b"two"))
     text = refusal(archive, to)
     assert repr(info.name) in text
-    assert "link" in text or "neither a plain file nor a folder" in text
+    assert ("it is a link" if info.issym() or info.islnk() else "neither a plain file nor a folder") in text
 
 
 @pytest.mark.parametrize("kind", [stat.S_IFLNK, stat.S_IFIFO, stat.S_IFCHR, stat.S_IFBLK, stat.S_IFSOCK])
 def test_links_and_devices_in_a_zip_are_refused(tmp_path, to, kind):
     archive = zip_of(tmp_path / "evil.zip", ("toy/a", b"one"), (zip_info("toy/evil", kind | 0o777), b"/etc/passwd"))
-    assert "'toy/evil'" in refusal(archive, to)
+    text = refusal(archive, to)
+    assert "'toy/evil'" in text
+    assert ("it is a link" if kind == stat.S_IFLNK else "neither a plain file nor a folder") in text
 
 
 @pytest.mark.parametrize("kind", ["tar.gz", "zip"])
@@ -180,6 +182,12 @@ def test_a_zip_that_lies_about_its_sizes_is_refused(tmp_path, to):
     assert honest.count(struct.pack("<I", size)) == 2
     archive.write_bytes(honest.replace(struct.pack("<I", size), struct.pack("<I", 10)))
     assert "damaged" in refusal(archive, to, most_bytes=1000)
+
+
+def test_the_bytes_that_come_count_whatever_the_archive_says(tmp_path, to, monkeypatch):
+    endless = Member("toy/a", is_folder=False, size=0, open=lambda: io.BytesIO(bytes(1001)))
+    monkeypatch.setattr("newfound.data.unpack._zip_members", lambda file, most: (member for member in [endless]))
+    assert "more than 1,000 bytes" in refusal(good(tmp_path, "zip"), to, most_bytes=1000)
 
 
 def test_members_that_share_their_bytes_count_each_time(tmp_path, to):

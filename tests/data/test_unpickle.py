@@ -190,15 +190,17 @@ def test_arrays_of_another_type_than_bytes_are_refused(tmp_path, kind):
 STATES = {
     "fields": b"(K\x03U\x01|NU\x01a\x85}J\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb",
     "a flag for objects": U1_STATE.replace(b"K\x00tb", b"K\x3ftb"),
-    "another byte order": U1_STATE.replace(b"|", b">"),
     "a size of its own": U1_STATE.replace(b"J\xff\xff\xff\xff", b"K\x08", 1),
+    "another byte order": U1_STATE.replace(b"|", b">"),
     "no tuple": b"}b",
+    "an empty tuple": b"(tb",
 }
 
 
 @pytest.mark.parametrize("state", STATES.values(), ids=STATES)
 def test_a_type_of_array_with_anything_special_is_refused(tmp_path, state):
-    assert "gives a type of array a content" in refusal(tmp_path, holding(array(kind=U1 + state)))
+    message = refusal(tmp_path, holding(array(kind=U1 + state)))
+    assert "gives a type of array a content" in message or "not described as in CIFAR files" in message
 
 
 ARRAYS = {

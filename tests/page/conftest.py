@@ -1,0 +1,38 @@
+"""A headless browser for tests of pages that newfound makes. Without chromium these tests fail; they do not skip."""
+
+import shutil
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    from selenium import webdriver
+
+    chromium, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    assert chromium, "chromium is not installed: make test-page installs it"
+    assert driver, "chromedriver is not installed: make test-page installs it"
+    options = webdriver.ChromeOptions()
+    options.binary_location = chromium
+    profile = tmp_path_factory.mktemp("profile")
+    quiet = ["--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"]
+    for word in ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", f"--user-data-dir={profile}", *quiet]:
+        options.add_argument(word)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    window = webdriver.Chrome(options=options, service=webdriver.ChromeService(executable_path=driver))
+    yield window
+    window.quit()
+
+
+@pytest.fixture
+def open_page(browser, tmp_path):
+    """Opens HTML text as a local file; gives the browser and a function for the errors its console has shown."""
+
+    def open_it(html: str):
+        page = tmp_path / "page.html"
+        page.write_text(html, encoding="utf-8")
+        browser.get_log("browser")
+        browser.get(page.as_uri())
+        return browser, lambda: [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+
+    return open_it

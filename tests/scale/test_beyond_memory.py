@@ -1,0 +1,49 @@
+"""A collection larger than the memory it is given: 200,000 images of 64 pixels, 2.3 GiB decoded."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+CODE = """
+import json, resource, sys
+from pathlib import Path
+import numpy as np, torch
+from newfound.data.collection import Pool, assemble
+from newfound.data.disk import DiskStore
+from newfound.engine.loop import Engine
+from newfound.methods.kmeans import KMeans
+from newfound.settings import KMeansSettings, Plan
+
+folder, n = Path(sys.argv[1]), int(sys.argv[2])
+store = DiskStore(folder / "pixels.bin", (3, 64, 64), np.load(folder / "digests.npy"))
+row = np.arange(n)
+pool = Pool(store, [str(i) for i in row], [str(i % 4) for i in row])
+reading = assemble(pool, labelled=row[: n // 2], unlabelled=row[n // 2 :], n_novel=4, seed=0)
+settings = KMeansSettings(network="tiny", stage1=Plan(epochs=1, batch=256))
+outcome = KMeans(settings).fit(reading.collection, Engine(reading.collection, torch.device("cpu")))
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+on_disk = isinstance(reading.collection.train, DiskStore)
+print(json.dumps({"disk": on_disk, "peak": peak, "found": len(outcome.assignments)}))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_200000_images_train_an_epoch_in_less_than_2_gib(tmp_path):
+    n, block = 200_000, 10_000
+    rng = np.random.default_rng(0)
+    noise = rng.integers(0, 200, (block, 3, 64, 64), dtype=np.uint8)
+    with open(tmp_path / "pixels.bin", "wb") as file:
+        for first in range(0, n, block):
+            brightness = (np.arange(first, first + block) % 4 * 10).astype(np.uint8)
+            file.write((noise + brightness[:, None, None, None]).tobytes())
+    np.save(tmp_path / "digests.npy", rng.integers(0, 256, (n, 16), dtype=np.uint8))
+    command = [sys.executable, "-c", CODE, str(tmp_path), str(n)]
+    result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    print(result)
+    assert result["disk"]
+    assert result["found"] == n // 2
+    assert result["peak"] < 2 * 2**30, f"{result['peak'] / 2**30:.2f} GiB"
