@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -17,6 +17,9 @@ from newfound.discovery import Discovery, discover
 from newfound.evaluate.protocol import evaluate_unlabelled
 from newfound.progress import Reporter
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 
 @dataclass(frozen=True)
 class DemoTable:
@@ -28,26 +31,26 @@ class DemoTable:
     def to_mapping(self) -> dict[str, Any]:
         return {"run": str(self.found.folder), "novel_accuracy": self.rows, "result": self.found.result}
 
-    def print(self) -> None:
+    def print(self, console: Console | None = None, folder: Path | None = None) -> None:
         from rich.console import Console
         from rich.table import Table
 
         images = self.found.result["images"]
-        table = Table(
-            title=f"{images['unlabelled']} unlabelled digits (1, 3, 5, 7, 9): how many fall into the right group"
-        )
+        table = Table()
         table.add_column("method")
         table.add_column("novel accuracy", justify="right")
         for name, accuracy in self.rows.items():
             table.add_row(name, f"{accuracy:.1%}")
-        console = Console(soft_wrap=True)
+        console = console or Console(soft_wrap=True)
         question = f"How many of {images['unlabelled']} unlabelled digits (1, 3, 5, 7, 9) fall into the right group?"
         console.print(question, highlight=False)
         console.print(table)
         test = self.found.result["test"]["strict"]
         shares = ", ".join(f"{part} {test[part]:.1%}" for part in ("old", "new", "all"))
         console.print(f"On {images['test']} digits never seen, one classifier over all ten: {shares}.", highlight=False)
-        console.print(f"The run is in {self.found.folder}/ (assignments.csv, result.json, model/).", highlight=False)
+        console.print(
+            f"The run is in {folder or self.found.folder}/ (assignments.csv, result.json, model/).", highlight=False
+        )
 
 
 def run_demo(out: Path | None, *, method: str, device: str, seed: int, reporter: Reporter) -> DemoTable:

@@ -27,11 +27,17 @@ def read_features(
     """What ``network``, in evaluation mode, or its function ``of`` gives for all images: float32 [n, D]."""
     was_training = network.training
     network.to(device).eval()
-    function, parts = of or network, []
+    function = of or network
     rows = torch.arange(len(images), device=images.device).split(BATCH)
+    # One tensor for all: small results kept between large passing ones would fragment the memory (4 GB for 200,000).
+    features, done = torch.empty(0), 0
     with reporter.task(title, len(images)) as task, precision(device):
         for index, batch in images.batches(rows):
-            parts.append(function(batch.to(device)).float())
+            some = function(batch.to(device)).float()
+            if done == 0:
+                features = some.new_empty(len(images), some.shape[1])
+            features[done : done + len(some)] = some
+            done += len(some)
             task.advance(len(index))
     network.train(was_training)
-    return torch.cat(parts)
+    return features

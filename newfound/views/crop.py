@@ -11,7 +11,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class PadCropFlip:
-    """Each image is padded by ``pad`` pixels of the level ``fill``, cropped to its old size anywhere in it, and mirrored
+    """Each image is padded by ``pad`` pixels of level ``fill``, cropped to its old size anywhere in it, and mirrored
     with probability one half if ``flip``."""
 
     pad: int = 4
