@@ -29,7 +29,8 @@ class Encoder(nn.Module):
         self.network, self.channels, self.size = network, channels, size
         self.normalise = Normalise(mean, deviation)
         # Channels last: on 2 cores 1.1 (ResNet-18) to 1.7 (tiny) times as fast, and what a GPU works in.
-        self.net = build(network, channels, size).to(memory_format=torch.channels_last)
+        self.net = build(network, channels, size)
+        self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.width = self.net.width
 
     def forward(self, images: Tensor) -> Tensor:
