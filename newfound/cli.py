@@ -34,6 +34,9 @@ app.add_typer(data_app, name="data")
 WRONG_CALL: tuple[type[BaseException], ...] = typer.BadParameter.__mro__[1:3]
 """UsageError and ClickException, wherever this version of typer keeps them."""
 
+MOST_LINES = 20
+"""Categories that are printed one by one."""
+
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
 Seed = Annotated[int, typer.Option(help="Everything random follows from it.", min=0, max=2**31 - 1)]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks.")]
@@ -257,9 +260,11 @@ def _print_discovery(found: Discovery, as_json: bool) -> None:
     if as_json:
         print(json.dumps({"run": str(found.folder), **found.result}))
         return
-    for name, size in found.sizes().items():
-        typical = ", ".join(found.images_of(name)[:3])
-        _write(f"{name}  {size:,} images  {typical}\n")
+    sizes = found.sizes()
+    for name in list(sizes)[:MOST_LINES]:
+        _write(f"{name}  {sizes[name]:,} images  {', '.join(found.images_of(name)[:3])}\n")
+    if len(sizes) > MOST_LINES:
+        print(f"and {len(sizes) - MOST_LINES} categories more")
     _print_figures(found.result)
     _write(f"{found.folder}: assignments.csv has the category of every image\n")
 

@@ -81,6 +81,7 @@ class _Training:
         self.total = self.steps * self.plan.epochs
         self.rates = torch.from_numpy(learning_rates(self.plan, self.steps)).to(engine.device)
         self.optimiser = build_optimiser(self.plan, stage.parameter_groups(), engine.device)
+        self.warned = False
         self.generator = torch.Generator(engine.device)
         self.t = torch.zeros((), dtype=torch.int64, device=engine.device)
         self.done = 0
@@ -126,7 +127,8 @@ class _Training:
         engine, stage = self.engine, self.stage
         parameters = stage.views.draw(self.generator, len(index), self.t)
         for group in self.optimiser.param_groups:
-            torch.mul(self.rates[self.t], group["lr_scale"], out=group["lr"])
+            awake = self.t >= group["frozen_epochs"] * self.steps
+            torch.mul(self.rates[self.t] * awake, group["lr_scale"], out=group["lr"])
         with precision(engine.device):
             batch = Batch(stage.views.apply(images, parameters), engine.labels[index], index)
             losses = stage.step(batch, self.t)
@@ -154,6 +156,9 @@ class _Training:
             line = {"stage": self.stage.name, "epoch": epoch + 1, "step": self.done, "lr": rate, **figures}
             self.engine.metrics.write(line)
         self.sums, self.summed = {}, 0
+        if not self.warned and (warning := self.stage.warning(figures)):
+            self.engine.reporter.warn(f"{self.stage.name}, step {self.done}: {warning}")
+            self.warned = True
         return figures
 
     def _seconds(self) -> float:

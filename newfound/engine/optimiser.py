@@ -15,7 +15,7 @@ PREFIX = "optimiser."
 def build_optimiser(plan: Plan, groups: list[dict[str, Any]], device: torch.device) -> torch.optim.Optimizer:
     """The plan's optimiser. Each group's "lr" is a tensor on the device, to be set before every step; fused, so that
     a step is one kernel on the GPU and one pass over memory on the CPU."""
-    groups = [{"lr_scale": 1.0, **group, "lr": torch.zeros((), device=device)} for group in groups]
+    groups = [{"lr_scale": 1.0, "frozen_epochs": 0, **group, "lr": torch.zeros((), device=device)} for group in groups]
     if plan.optimiser == "sgd":
         return torch.optim.SGD(
             groups, momentum=plan.momentum, nesterov=plan.nesterov, weight_decay=plan.weight_decay, fused=True

@@ -45,7 +45,7 @@ class Stage(nn.Module):
     views: Views
 
     def parameter_groups(self) -> list[dict[str, Any]]:
-        """Groups for the optimiser; "lr_scale" multiplies the plan's learning rate."""
+        """Groups for the optimiser; "lr_scale" multiplies the plan's learning rate, which is 0 for "frozen_epochs"."""
         return decay_groups(self, self.plan)
 
     def step(self, batch: Batch, t: Tensor) -> dict[str, Tensor]:
@@ -57,6 +57,10 @@ class Stage(nn.Module):
 
     def before_epoch(self, epoch: int) -> None:
         """Whatever needs a look at all images: new pseudo labels, new targets."""
+
+    def warning(self, figures: dict[str, float]) -> str | None:
+        """What to tell the person if the figures just logged show that training goes wrong; told once a stage."""
+        return None
 
 
 def decay_groups(module: nn.Module, plan: Plan) -> list[dict[str, Any]]:

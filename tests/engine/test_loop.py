@@ -163,6 +163,23 @@ def test_a_group_with_a_scale_learns_at_its_own_rate(make_engine, make_toy):
     assert not torch.equal(after["linear.4.weight"], before["linear.4.weight"])
 
 
+def test_a_frozen_group_wakes_after_its_epochs(make_engine, make_toy):
+    for epochs, moved in ((1, False), (2, True)):
+        stage = make_toy(epochs=epochs, momentum=0, weight_decay=0)
+        before = tensors_of(stage)["linear.1.weight"]
+        first, last = list(stage.linear[1].parameters()), list(stage.linear[4].parameters())
+        stage.parameter_groups = lambda a=first, b=last: [{"params": a, "frozen_epochs": 1}, {"params": b}]
+        make_engine().train(stage)
+        assert torch.equal(tensors_of(stage)["linear.1.weight"], before) != moved
+
+
+def test_a_stage_warns_once(make_engine, make_toy, capsys):
+    stage = make_toy()
+    stage.warning = lambda figures: "all is one" if figures["loss"] > 0 else None
+    make_engine().train(stage)
+    assert capsys.readouterr().err == "warning: stage1, step 3: all is one\n"
+
+
 def test_vectors_escape_weight_decay_when_the_plan_spares_them(make_toy):
     stage = make_toy(decay_vectors=False, weight_decay=0.3)
     matrices, vectors = stage.parameter_groups()
