@@ -183,7 +183,7 @@ def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
         outcome.model.save(run.folder / "model")
         _write_assignments(run, reading, outcome)
         result = _describe(run, reading, outcome, engine)
-        result |= evaluate_run(outcome.model, reading, outcome.assignments, engine)
+        result |= evaluate_run(outcome.model, reading, outcome.assignments, engine, outcome.earlier)
         result["seconds"]["since_start"] = round(time.monotonic() - began, 3)
         write_json(run.folder / "result.json", result)
     return Discovery.of(run)
@@ -223,8 +223,11 @@ def _describe(run: Run, reading: Reading, outcome: Any, engine: Any) -> dict[str
     }
 
 
-def evaluate_run(model: Any, reading: Reading, assignments: np.ndarray, engine: Any) -> dict[str, Any]:
-    """The figures that need answers, which only this function sees: "unlabelled" and "test", where there are any."""
+def evaluate_run(
+    model: Any, reading: Reading, assignments: np.ndarray, engine: Any, earlier: Mapping[str, np.ndarray] | None = None
+) -> dict[str, Any]:
+    """The figures that need answers, which only this function sees: "unlabelled" and "test", where there are any; and
+    "earlier", those of assignments on the way."""
     from newfound.evaluate.protocol import evaluate_test
     from newfound.evaluate.tasks import evaluate_tasks
 
@@ -233,7 +236,13 @@ def evaluate_run(model: Any, reading: Reading, assignments: np.ndarray, engine: 
         return {}
     first = reading.collection.n_labelled
     tasks = {task.name: task.rows - first for task in reading.collection.tasks}
-    figures = {"unlabelled": evaluate_tasks([model.novel[i] for i in assignments], answers.unlabelled, tasks)}
+
+    def judge(found: np.ndarray) -> dict[str, Any]:
+        return evaluate_tasks([model.novel[i] for i in found], answers.unlabelled or (), tasks)
+
+    figures: dict[str, Any] = {"unlabelled": judge(assignments)}
+    if earlier:
+        figures["earlier"] = {name: judge(found) for name, found in earlier.items()}
     if test is not None and answers.test is not None:
         logits = engine.features(model, test, title="test images").cpu().numpy()
         figures["test"] = evaluate_test(

@@ -24,17 +24,22 @@ FORMAT = 1
 class Encoder(nn.Module):
     """Images [N, C, H, W], uint8 or float in 0..1, to features [N, width]."""
 
-    def __init__(self, network: str, channels: int, size: int, mean: Tensor, deviation: Tensor) -> None:
+    def __init__(
+        self, network: str, channels: int, size: int, mean: Tensor, deviation: Tensor, *, dimension: int = 0
+    ) -> None:
+        """``dimension`` is that of the features, by a linear layer after the network; 0 takes the network's own."""
         super().__init__()
-        self.network, self.channels, self.size = network, channels, size
+        self.network, self.channels, self.size, self.dimension = network, channels, size, dimension
         self.normalise = Normalise(mean, deviation)
         # Channels last: on 2 cores 1.1 (ResNet-18) to 1.7 (tiny) times as fast, and what a GPU works in.
         self.net = build(network, channels, size)
         self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.width = self.net.width
+        self.project = nn.Linear(self.net.width, dimension) if dimension else nn.Identity()
+        self.width = dimension or self.net.width
 
     def forward(self, images: Tensor) -> Tensor:
-        features: Tensor = self.net(self.normalise(images).contiguous(memory_format=torch.channels_last))
+        images = self.normalise(images).contiguous(memory_format=torch.channels_last)
+        features: Tensor = self.project(self.net(images))
         return features
 
 
@@ -87,6 +92,7 @@ class Model(nn.Module):
             "newfound": __version__,
             "method": self.method,
             "network": self.encoder.network,
+            "dimension": self.encoder.dimension,
             "image": {"channels": self.encoder.channels, "size": self.encoder.size},
             "known": list(self.known),
             "novel": list(self.novel),
@@ -124,10 +130,11 @@ def load_model(path: Path) -> Model:
 
 def _from_description(description: dict[str, Any]) -> Model:
     channels, size = int(description["image"]["channels"]), int(description["image"]["size"])
-    if not (1 <= channels <= 4 and 1 <= size <= 4096):
-        raise ValueError(f"images of {channels} channels and {size} pixels")
+    dimension = int(description["dimension"])
+    if not (1 <= channels <= 4 and 1 <= size <= 4096 and 0 <= dimension <= 2**16):
+        raise ValueError(f"images of {channels} channels and {size} pixels, features of dimension {dimension}")
     blank = torch.zeros(channels)
-    encoder = Encoder(str(description["network"]), channels, size, blank, blank + 1)
+    encoder = Encoder(str(description["network"]), channels, size, blank, blank + 1, dimension=dimension)
     known, novel = tuple(map(str, description["known"])), tuple(map(str, description["novel"]))
     unit = bool(description["unit_features"])
     model = Model(encoder, known, novel, method=str(description["method"]), unit_features=unit)

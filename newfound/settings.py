@@ -99,6 +99,124 @@ class KMeansSettings(Settings):
     cluster: Cluster = Cluster()
 
 
+@dataclass(frozen=True)
+class MultiView:
+    """The views of stage I: two whole ("global") ones and several extra ones, local (natural) or rotated (symbolic).
+
+    None leaves a choice to the domain.
+    """
+
+    domain: Literal["natural", "symbolic"] = "natural"
+    extra: int = number(6, 0, 16)
+    extra_size: int | None = None
+    appearance: bool = True
+    """Colours, grey, blur, solarisation."""
+    geometric: bool | None = None
+    """Crops and mirror images."""
+    rotation: float | None = None
+    """Restricted rotation: the largest angle, in degrees, by which extra views are turned."""
+    affine: bool | None = None
+    """A small shift, zoom and shear of every view."""
+    whole_scale: tuple[float, ...] | None = None
+    extra_scale: tuple[float, ...] | None = None
+    flip: float | None = None
+    blur: tuple[float, ...] | None = None
+    solarise: tuple[float, ...] | None = None
+    fill: int | None = None
+
+
+@dataclass(frozen=True)
+class Dino:
+    """Instance discrimination by self-distillation."""
+
+    weight: float = number(1.0, 0)
+    hidden: int = number(2048, 1)
+    bottleneck: int = number(256, 1)
+    out: int = number(4096, 2)
+    norm: bool = True
+    """Batch norm in the head."""
+    student_temperature: float = number(0.1, 1e-3)
+    teacher_temperature: float = number(0.04, 1e-3)
+    centre_momentum: float = number(0.9, 0, 1)
+    momentum: float = number(0.996, 0, 1)
+    """Of the teacher, at the first step; it rises to 1 along a cosine."""
+    frozen_epochs: int = number(1, 0)
+    """Epochs for which the head's last layer does not learn."""
+
+
+@dataclass(frozen=True)
+class Prototypes:
+    """Category discrimination: online prototypes and the labels they give."""
+
+    momentum: float = number(0.99, 0, 1)
+    update: Literal["batch_mean", "per_sample"] = "batch_mean"
+    similarity: Literal["cosine", "euclidean", "dot"] = "cosine"
+    balance: Literal["bank", "batch", "first_of_epoch", "once", "never"] = "bank"
+    """Over what labels are balanced: a bank of the newest features of all unlabelled images, each batch; or only at the
+    first step of each epoch or of the run; or not at all."""
+    soft: bool = True
+    epsilon: float = number(0.05, 1e-4)
+    rounds: int = number(3, 1)
+    separation: float = number(0.1, 0)
+    """Weight of the pair-wise angular separation."""
+    separation_of: Literal["straight_through", "ema", "classifier", "prototypes"] = "straight_through"
+    """What the separation's gradient reaches: the features, through the batch's class means, whole or by the share they
+    have in the moving average; the classifier's novel rows; or the prototypes themselves, by a plain gradient step."""
+    features: Literal["student", "teacher"] = "student"
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """The classifier over old and new categories."""
+
+    kind: Literal["linear", "cosine"] = "linear"
+    temperature: float = number(0.1, 1e-3)
+
+
+@dataclass(frozen=True)
+class SelfTraining:
+    """Stage II beside its plan, whose epochs are those of one iteration; no iteration leaves stage II out."""
+
+    iterations: int = number(2, 0)
+    labels: Literal["offline", "online"] = "offline"
+    """Where the first pseudo labels come from: clusters of the features, or the online prototypes."""
+    rectify: bool = True
+    backbone_lr: float = number(0.1, 0)
+    """The encoder's learning rate, in units of the classifier's."""
+    views: Literal["whole", "crop"] = "whole"
+    fresh_head: bool = False
+    """Whether each iteration begins with a new classifier."""
+
+
+@dataclass(frozen=True)
+class APLSettings(Settings):
+    """The paper's method: prototypical representation learning, then prototypical self-training."""
+
+    method: str = "apl"
+    dimension: int = number(0, 0)
+    """Of features and prototypes, by a linear layer after the network; 0 takes the network's own."""
+    instance: bool = True
+    category: bool = True
+    online: bool = True
+    """Online prototypes; without them category discrimination is cross-entropy on labelled images alone."""
+    readout: Literal["student", "teacher"] = "student"
+    """Whose features are read after stage I, and who goes on into stage II."""
+    views: MultiView = MultiView()
+    crop: Views = Views()
+    dino: Dino = Dino()
+    prototypes: Prototypes = Prototypes()
+    classifier: Classifier = Classifier()
+    labelled_share: float = number(0.0, 0, 0.99)
+    """Labelled images in a batch; 0 takes their share in the collection."""
+    stage1: Plan = Plan(
+        epochs=100, batch=256, optimiser="adamw", lr=5e-4, weight_decay=0.04, decay_vectors=False, clip=3.0,
+        warmup_epochs=10, final_lr=1e-6,
+    )  # fmt: skip
+    stage2: Plan = Plan(epochs=2, batch=256, lr=0.05)
+    selftraining: SelfTraining = SelfTraining()
+    cluster: Cluster = Cluster(normalise=True)
+
+
 def from_mapping(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
     """An instance of the dataclass ``cls`` from nested dictionaries; whatever does not fit is a UserError."""
     return _from_mapping(cls, mapping, where, "")

@@ -52,7 +52,8 @@ ALLOWED = {
     "cluster": {"cluster"},
     "evaluate": {"evaluate"},
     "engine": {"engine", "data"},
-    "methods": {"methods", "engine", "data", "views", "nets", "cluster"},
+    "losses": {"losses"},
+    "methods": {"methods", "engine", "data", "views", "nets", "cluster", "losses", "prototypes"},
 }
 FOR_ALL = {"errors", "progress", "files", "settings", "_version", "model"}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from newfound.data.collection import Collection, Reading
-from newfound.data.digits import read_digits
+from newfound.data.digits import read_digits, read_digits_rehearsal
 from newfound.errors import UserError
 from newfound.progress import Reporter
 
@@ -97,6 +97,11 @@ DATASETS = {
     "digits": DataSet(
         "handwritten digits, 8 x 8, inside scikit-learn: even ones known, odd ones novel",
         lambda request: read_digits(request.seed),
+        recipe="digits",
+    ),
+    "digits-rehearsal": DataSet(
+        "digits to choose settings with: 0 and 2 known, 4, 6 and 8 as if novel",
+        lambda request: read_digits_rehearsal(request.seed),
         recipe="digits",
     ),
     "cifar10": DataSet("CIFAR-10: classes 0-4 known, 5-9 novel", _read_cifar10, "cifar10", _getting("cifar10")),

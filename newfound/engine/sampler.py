@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from newfound.data.collection import Collection
+
 
 @dataclass(frozen=True)
 class Pool:
@@ -43,6 +45,18 @@ class Sampler:
             order = torch.cat(rounds)[:needed].view(self.steps, pool.per_batch)
             columns.append(torch.from_numpy(pool.index)[order])
         return torch.cat(columns, dim=1)
+
+
+def mixed_sampler(collection: Collection, batch: int, labelled_share: float = 0.0) -> Sampler:
+    """Batches of labelled images, then unlabelled ones, in fixed numbers: by ``labelled_share``, or the natural share.
+
+    A collection smaller than a batch gives one batch an epoch.
+    """
+    total = len(collection.labels)
+    batch = min(batch, total)
+    known = round(batch * (labelled_share or collection.n_labelled / total))
+    known = min(max(known, 1), batch - 1)
+    return Sampler([Pool(collection.labelled, known), Pool(collection.unlabelled, batch - known)])
 
 
 def labelled_sampler(labelled: np.ndarray, batch: int) -> Sampler:

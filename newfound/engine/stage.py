@@ -63,9 +63,9 @@ class Stage(nn.Module):
         return None
 
 
-def decay_groups(module: nn.Module, plan: Plan) -> list[dict[str, Any]]:
+def decay_groups(module: nn.Module, plan: Plan, leave_out: nn.Parameter | None = None) -> list[dict[str, Any]]:
     """The module's parameters; vectors (biases, batch-norm scales) apart where the plan spares them the decay."""
-    parameters = [p for p in module.parameters() if p.requires_grad]
+    parameters = [p for p in module.parameters() if p.requires_grad and p is not leave_out]
     matrices = [p for p in parameters if plan.decay_vectors or p.ndim > 1]
     vectors = [p for p in parameters if not (plan.decay_vectors or p.ndim > 1)]
     groups = [{"params": matrices, "weight_decay": plan.weight_decay}, {"params": vectors, "weight_decay": 0.0}]

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from newfound.errors import UserError
-from newfound.settings import KMeansSettings, Settings
+from newfound.settings import APLSettings, KMeansSettings, Settings
 
 if TYPE_CHECKING:
     from newfound.methods.outcome import Method
@@ -28,6 +28,11 @@ class Row:
 
 
 METHODS = {
+    "apl": Row(
+        "adaptive prototype learning, the paper's method: self-distillation with online prototypes, then self-training",
+        APLSettings,
+        "newfound.methods.apl:APL",
+    ),
     "kmeans": Row(
         "train a classifier on the labelled images, then cluster the features of the unlabelled ones",
         KMeansSettings,

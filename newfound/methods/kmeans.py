@@ -12,7 +12,7 @@ from newfound.data.collection import Collection
 from newfound.engine.loop import Engine
 from newfound.engine.sampler import labelled_sampler
 from newfound.engine.stage import Batch, Stage
-from newfound.methods.outcome import Outcome, novel_names
+from newfound.methods.outcome import Outcome, by_task, novel_names, predict_novel
 from newfound.model import Encoder, Model
 from newfound.settings import Cluster, KMeansSettings
 from newfound.views.crop import PadCropFlip
@@ -59,24 +59,17 @@ def cluster_tasks(model: Model, features: Tensor, collection: Collection, settin
     """An outcome from features [n_train, D]: clusters task by task, and a classifier that takes the nearest centre."""
     first = collection.n_labelled
     assignments = torch.zeros(collection.n_unlabelled, dtype=torch.int64, device=features.device)
-    confidence = torch.zeros(collection.n_unlabelled, device=features.device)
-    found, inertia, begun = [], 0.0, 0
+    found, inertia = [], 0.0
     with engine.reporter.task("clustering", len(collection.tasks), "tasks") as progress:
-        for task in collection.tasks:
-            clusters = cluster(features[task.rows], task.n_novel, settings, engine.seed)
-            assignments[task.rows - first] = begun + clusters.labels
+        for task, rows, own in by_task(collection, features.device):
+            clusters = cluster(features[first:][rows], task.n_novel, settings, engine.seed)
+            assignments[rows] = own.start + clusters.labels
             found.append(clusters.centres)
             inertia += clusters.inertia
-            begun += task.n_novel
             progress.advance(1)
     nearest_centre(model, features[:first], engine.labels[:first], torch.cat(found))
     model.to(engine.device).eval()
-    logits, begun = model.classifier(features[first:])[:, len(model.known) :], 0
-    for task in collection.tasks:
-        rows = torch.from_numpy(task.rows - first).to(features.device)
-        own = logits[rows, begun : begun + task.n_novel].softmax(1)
-        confidence[rows] = own.gather(1, assignments[rows, None] - begun).squeeze(1)
-        begun += task.n_novel
+    confidence = predict_novel(model, features[first:], collection).gather(1, assignments[:, None]).squeeze(1)
     return Outcome(model, assignments.cpu().numpy(), confidence.cpu().numpy(), {"inertia": inertia})
 
 

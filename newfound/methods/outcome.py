@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+import torch
+from torch import Tensor
 
-from newfound.data.collection import Collection
+from newfound.data.collection import Collection, Task
 from newfound.engine.loop import Engine
 from newfound.model import Model
 
@@ -23,6 +26,8 @@ class Outcome:
     assignments: np.ndarray
     confidence: np.ndarray
     figures: dict[str, Any] = field(default_factory=dict)
+    earlier: dict[str, np.ndarray] = field(default_factory=dict)
+    """Assignments on the way to the last ones, by where they were made; evaluated beside them."""
 
 
 class Method(Protocol):
@@ -31,6 +36,25 @@ class Method(Protocol):
     def __init__(self, settings: Any) -> None: ...
 
     def fit(self, collection: Collection, engine: Engine) -> Outcome: ...
+
+
+def by_task(collection: Collection, device: torch.device) -> Iterator[tuple[Task, Tensor, slice]]:
+    """Each task with its images, as rows among the unlabelled ones, and its categories among the novel ones."""
+    begun = 0
+    for task in collection.tasks:
+        yield task, torch.from_numpy(task.rows - collection.n_labelled).to(device), slice(begun, begun + task.n_novel)
+        begun += task.n_novel
+
+
+@torch.no_grad()
+def predict_novel(model: Model, features: Tensor, collection: Collection) -> Tensor:
+    """The probabilities [n_unlabelled, K] the model's classifier gives the novel categories of each image's own task, 0
+    for those of other tasks; from features [n_unlabelled, D]."""
+    logits = model.to(features.device).classifier(features)[:, len(model.known) :]
+    probabilities = torch.zeros_like(logits)
+    for _, rows, own in by_task(collection, features.device):
+        probabilities[rows, own] = logits[rows, own].softmax(1)
+    return probabilities
 
 
 def novel_names(collection: Collection) -> tuple[str, ...]:

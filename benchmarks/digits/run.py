@@ -1,0 +1,116 @@
+"""APL and its ablations on the digits, five seeds each: writes benchmarks/digits/record.json.
+
+    python benchmarks/digits/run.py [--jobs 2] [--seeds 5]         the result
+    python benchmarks/digits/run.py --rehearse --set NAME=VALUE    labelled digits only: what settings are chosen with
+
+In the rehearsal two of the five labelled digits are known and three pretend to be novel, in all ten ways.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import platform
+import statistics
+import subprocess
+import time
+from concurrent.futures import ProcessPoolExecutor
+from datetime import UTC, datetime
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "k-means row": ("kmeans", {}),
+    "APL": ("apl", {}),
+    "APL without instance discrimination": ("apl", {"instance": False}),
+    "APL without category discrimination": ("apl", {"category": False}),
+    "APL without online prototypes": ("apl", {"online": False}),
+    "APL without self-training": ("apl", {"selftraining.iterations": 0}),
+    "APL, labels as the paper words them": ("apl", {"prototypes.soft": False, "prototypes.balance": "first_of_epoch"}),
+}
+
+
+def run_one(method: str, changes: dict[str, Any], seed: int, split: tuple[int, ...] | None) -> dict[str, Any]:
+    """The figures of one run, on the real split or, given the known digits, in rehearsal."""
+    import torch
+
+    from newfound.data.digits import read_digits, read_split
+    from newfound.discovery import evaluate_run, resolve_settings
+    from newfound.engine.loop import Engine
+    from newfound.methods import get_method
+
+    torch.set_num_threads(1)
+    began = time.monotonic()
+    even = (0, 2, 4, 6, 8)
+    reading = read_digits(seed) if split is None else read_split(seed, split, tuple(d for d in even if d not in split))
+    settings = resolve_settings(method, f"{method}-digits", changes)
+    engine = Engine(reading.collection, torch.device("cpu"), seed=seed)
+    outcome = get_method(method).load()(settings).fit(reading.collection, engine)
+    figures = evaluate_run(outcome.model, reading, outcome.assignments, engine, outcome.earlier)
+    return {
+        "seed": seed,
+        "accuracy": figures["unlabelled"]["accuracy"],
+        "nmi": figures["unlabelled"]["nmi"],
+        "test": figures["test"],
+        "earlier": {name: found["accuracy"] for name, found in figures.get("earlier", {}).items()},
+        "seconds": round(time.monotonic() - began, 1),
+    }
+
+
+def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    accuracies = [run["accuracy"] for run in runs]
+    return {"mean": statistics.mean(accuracies), "deviation": statistics.pstdev(accuracies), "runs": runs}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--rehearse", action="store_true")
+    parser.add_argument("--set", action="append", default=[])
+    parser.add_argument("--out", type=Path, default=HERE / "record.json")
+    options = parser.parse_args()
+    from newfound import __version__
+    from newfound.settings import load_recipe, parse_changes
+
+    if options.rehearse:
+        splits = list(itertools.combinations((0, 2, 4, 6, 8), 2))
+        jobs = [("rehearsal", ("apl", parse_changes(options.set), 0, split)) for split in splits]
+    else:
+        seeds = range(options.seeds)
+        jobs = [(name, (*what, seed, None)) for name, what in VARIANTS.items() for seed in seeds]
+    with ProcessPoolExecutor(options.jobs, mp_context=get_context("spawn")) as pool:
+        futures = [(name, pool.submit(run_one, *job)) for name, job in jobs]
+        done: dict[str, list[dict[str, Any]]] = {}
+        for name, future in futures:
+            done.setdefault(name, []).append(future.result())
+            print(name, done[name][-1]["accuracy"], done[name][-1]["earlier"], flush=True)
+    if options.rehearse:
+        stages = {
+            k: statistics.mean(r["earlier"][k] for r in done["rehearsal"]) for k in done["rehearsal"][0]["earlier"]
+        }
+        print("rehearsal", options.set, summary(done["rehearsal"])["mean"], stages)
+        return
+    import torch
+
+    git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=HERE, capture_output=True, text=True).stdout.strip()
+    record = {
+        "what": "novel accuracy on the unlabelled digits",
+        "newfound": __version__,
+        "commit": git or None,
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "hardware": f"{platform.processor() or platform.machine()}, 1 thread a run",
+        "versions": {"python": platform.python_version(), "torch": torch.__version__},
+        "settings": {name: load_recipe(f"{name}-digits") for name in ("apl", "kmeans")},
+        "results": {name: summary(runs) for name, runs in done.items()},
+    }
+    options.out.write_text(json.dumps(record, indent=1) + "\n")
+    for name, result in record["results"].items():
+        print(f"{name}: {result['mean']:.1%} ± {result['deviation']:.1%}")
+
+
+if __name__ == "__main__":
+    main()

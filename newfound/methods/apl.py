@@ -1,0 +1,94 @@
+"""APL, adaptive prototype learning: the paper's method, both stages and every switch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from newfound.data.collection import Collection
+from newfound.engine.loop import Engine
+from newfound.methods.kmeans import cluster_tasks
+from newfound.methods.outcome import Outcome, novel_names, predict_novel
+from newfound.methods.representation import Representation
+from newfound.methods.selftraining import SelfTraining, class_means, rectification
+from newfound.model import Encoder, Model
+from newfound.nets.heads import CosineClassifier, LinearClassifier, classifier
+from newfound.settings import APLSettings
+
+
+class APL:
+    """Stage I on all images, one clustering of the unlabelled ones, then stage II."""
+
+    def __init__(self, settings: APLSettings) -> None:
+        self.settings = settings
+
+    def fit(self, collection: Collection, engine: Engine) -> Outcome:
+        chosen = self.settings
+        channels, size, _ = collection.train.shape
+        torch.manual_seed(engine.seed)
+        statistics = collection.train.channel_statistics()
+        student = Encoder(chosen.network, channels, size, *statistics, dimension=chosen.dimension)
+        stage1 = Representation(student, collection, chosen, engine)
+        engine.train(stage1)
+        encoder = stage1.readout()
+        model = Model(
+            encoder, collection.classes, novel_names(collection), method="apl", unit_features=chosen.cluster.normalise
+        )
+        features = engine.features(model, engine.train_images, title="reading features", of=model.features)
+        offline = cluster_tasks(model, features, collection, chosen.cluster, engine)
+        earlier = {"stage1": offline.assignments}
+        labels = torch.from_numpy(offline.assignments).to(engine.device)
+        if stage1.online:
+            online = stage1.online_labels(features[collection.n_labelled :])
+            earlier["online"] = online.cpu().numpy()
+            labels = online if chosen.selftraining.labels == "online" else labels
+        if chosen.selftraining.iterations == 0:
+            return Outcome(model, labels.cpu().numpy(), offline.confidence, offline.figures, earlier)
+        return self._self_train(encoder, labels, features, collection, engine, earlier)
+
+    def _self_train(
+        self, encoder: Encoder, novel: Tensor, features: Tensor, collection: Collection, engine: Engine, earlier: Any
+    ) -> Outcome:
+        """Stage II from pseudo labels ``novel`` [n_unlabelled] and the features [n_train, D] they were found in."""
+        chosen, n = self.settings, len(collection.classes) + collection.n_novel
+        kind, temperature = chosen.classifier.kind, chosen.classifier.temperature
+        head = classifier(kind, encoder.width, n, temperature)
+        names = collection.classes, novel_names(collection)
+        for number in range(1, chosen.selftraining.iterations + 1):
+            if number > 1 and chosen.selftraining.fresh_head:
+                head = classifier(kind, encoder.width, n, temperature)
+            labels = joint_labels(engine, novel)
+            weights = rectification(features, labels, class_means(features, labels, n))
+            weights[: collection.n_labelled] = 1
+            weights = weights if chosen.selftraining.rectify else torch.ones_like(weights)
+            engine.train(SelfTraining(number, encoder, head, collection, chosen, labels, weights))
+            model = as_model(encoder, head, names)
+            features = engine.features(model, engine.train_images, title="reading features", of=model.features)
+            confidence, novel = predict_novel(model, features[collection.n_labelled :], collection).max(1)
+            earlier = earlier | {f"stage2-{number}": novel.cpu().numpy()}
+        figures = {"mean_weight": float(weights[collection.n_labelled :].mean())}
+        return Outcome(model, novel.cpu().numpy(), confidence.cpu().numpy(), figures, earlier)
+
+
+def joint_labels(engine: Engine, novel: Tensor) -> Tensor:
+    """Labels [n_train] over old and new: the true ones, then pseudo labels ``novel`` [n_unlabelled] after the old."""
+    collection = engine.collection
+    return torch.cat([engine.labels[: collection.n_labelled], len(collection.classes) + novel])
+
+
+@torch.no_grad()
+def as_model(
+    encoder: Encoder, head: LinearClassifier | CosineClassifier, names: tuple[tuple[str, ...], tuple[str, ...]]
+) -> Model:
+    """The model that encoder and head make; a cosine classifier is a linear one on unit features."""
+    model = Model(encoder, *names, method="apl", unit_features=isinstance(head, CosineClassifier))
+    model.to(head.rows.device)
+    if isinstance(head, CosineClassifier):
+        model.classifier.weight.copy_(F.normalize(head.rows) / head.temperature)
+        model.classifier.bias.zero_()
+    else:
+        model.classifier.load_state_dict(head.state_dict())
+    return model

@@ -1,0 +1,1 @@
+"""Self-supervised learners: they tell instances apart, without any label."""

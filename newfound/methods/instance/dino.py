@@ -1,0 +1,98 @@
+"""DINO: a student that predicts, from every view, what its own moving average says of the two whole views."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from newfound import settings
+from newfound.engine.schedule import cosine
+from newfound.losses import self_distillation
+from newfound.nets.heads import DinoHead
+from newfound.views.multiview import Crops
+
+
+class SelfDistillation(nn.Module):
+    """The paper's instance discrimination (section 3.1.1): the student's head, the teacher, its centre and momentum.
+
+    The teacher keeps batch-norm statistics of its own, by its own passes in training mode.
+    """
+
+    centre: Tensor
+    momentum: Tensor
+
+    def __init__(self, encoder: nn.Module, width: int, chosen: settings.Dino, steps: int) -> None:
+        super().__init__()
+        self.chosen = chosen
+        self.head = DinoHead(width, chosen.hidden, chosen.bottleneck, chosen.out, norm=chosen.norm)
+        self.teacher = copy.deepcopy(nn.ModuleList([encoder, self.head])).requires_grad_(False)
+        self.register_buffer("centre", torch.zeros(chosen.out))
+        momentum = torch.from_numpy(cosine(chosen.momentum, 1.0, steps)).float()
+        self.register_buffer("momentum", momentum, persistent=False)
+
+    @torch.no_grad()
+    def teach(self, crops: Crops) -> tuple[Tensor, Tensor]:
+        """The teacher's features [2n, D] and outputs [2, n, O] of the whole views."""
+        encoder, head = self.teacher
+        features = encoder(crops.whole.flatten(0, 1))
+        return features, head(features).float().unflatten(0, crops.whole.shape[:2])
+
+    def loss(self, encoder: nn.Module, features: Tensor, crops: Crops, taught: Tensor) -> dict[str, Tensor]:
+        """L_ins and figures to watch, from the student's features [2n, D] of the whole views."""
+        student = self.head(features).float().unflatten(0, crops.whole.shape[:2])
+        if len(crops.extra):
+            with frozen_statistics(encoder), frozen_statistics(self.head):
+                extra = self.head(encoder(crops.extra.flatten(0, 1))).float().unflatten(0, crops.extra.shape[:2])
+            student = torch.cat([student, extra])
+        temperature = self.chosen.teacher_temperature
+        loss = self_distillation(
+            student,
+            taught,
+            self.centre,
+            student_temperature=self.chosen.student_temperature,
+            teacher_temperature=temperature,
+        )
+        with torch.no_grad():
+            log_probability = ((taught - self.centre) / temperature).log_softmax(-1)
+            entropy = -(log_probability.exp() * log_probability).sum(-1).mean() / math.log(self.chosen.out)
+            mean = log_probability.exp().mean((0, 1))
+            spread = -(mean * mean.clamp(min=1e-12).log()).sum() / math.log(self.chosen.out)
+            self.centre.lerp_(taught.mean((0, 1)), 1 - self.chosen.centre_momentum)
+        relative = loss.detach() / math.log(self.chosen.out)
+        return {"ins": loss, "ins_of_uniform": relative, "teacher_entropy": entropy, "teacher_spread": spread}
+
+    def after_step(self, encoder: nn.Module, t: Tensor) -> None:
+        """Move the teacher towards the student."""
+        student: list[Tensor] = [*encoder.parameters(), *self.head.parameters()]
+        teacher: list[Tensor] = list(self.teacher.parameters())
+        momentum = self.momentum[t]
+        torch._foreach_mul_(teacher, momentum)
+        torch._foreach_add_(teacher, list(torch._foreach_mul(student, 1 - momentum)))
+
+    def warning(self, figures: dict[str, float]) -> str | None:
+        """A sentence where the teacher has collapsed."""
+        if figures["teacher_entropy"] > 0.999:
+            return "the teacher says the same of every image; try a smaller dino.teacher_temperature or dino.out"
+        if figures["teacher_spread"] < 0.02:
+            return "the teacher has put all images into one output; try a larger dino.centre_momentum or temperature"
+        return None
+
+
+@contextmanager
+def frozen_statistics(module: nn.Module) -> Iterator[None]:
+    """Batch norm goes by the batch's statistics, as in training, without moving the running ones: what small or turned
+    views look like must not enter the statistics that features are read with."""
+    norms = [m for m in module.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    before = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.momentum = 0.0
+    try:
+        yield
+    finally:
+        for norm, momentum in zip(norms, before, strict=True):
+            norm.momentum = momentum

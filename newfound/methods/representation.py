@@ -1,0 +1,195 @@
+"""Stage I, prototypical representation learning: tell instances apart, and categories, old and new, at once."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from newfound.data.collection import Collection
+from newfound.engine.loop import Engine
+from newfound.engine.sampler import mixed_sampler
+from newfound.engine.stage import Batch, Stage, decay_groups
+from newfound.losses import separation
+from newfound.methods.instance.dino import SelfDistillation
+from newfound.model import Encoder
+from newfound.nets.heads import classifier
+from newfound.prototypes import OnlinePrototypes
+from newfound.settings import APLSettings
+from newfound.views.multiview import Crops, MultiViews
+from newfound.views.natural import natural_views
+from newfound.views.symbolic import symbolic_views
+
+COLLAPSED = 0.3
+"""Entropy of the pseudo labels in a batch, relative to that of equal shares, below which a run has collapsed."""
+
+
+def stage1_views(chosen: APLSettings, size: int, **more: Any) -> MultiViews:
+    """The views of the settings with ``more`` over them; what they leave open is the domain's."""
+    plain = {name: getattr(chosen.views, name) for name in chosen.views.__dataclass_fields__ if name != "domain"}
+    changes = {name: value for name, value in plain.items() if value is not None} | more
+    return (natural_views if chosen.views.domain == "natural" else symbolic_views)(size, **changes)
+
+
+class Representation(Stage):
+    """L_s1 = L_ins + L_cls + lambda L_pas (the paper's equations 1, 2, 5, 7 and 8)."""
+
+    name = "stage1"
+    bank: Tensor
+    allowed: Tensor
+    task_of: Tensor
+
+    def __init__(self, encoder: Encoder, collection: Collection, chosen: APLSettings, engine: Engine) -> None:
+        super().__init__()
+        self.encoder, self.chosen, self.plan = encoder, chosen, chosen.stage1
+        self.views = stage1_views(chosen, encoder.size)
+        self.sampler = mixed_sampler(collection, self.plan.batch, chosen.labelled_share)
+        self.n_labelled, self.n_known, self.n_novel = collection.n_labelled, len(collection.classes), collection.n_novel
+        self._engine = [engine]  # in a list: it is no part of this module's state
+        steps = self.sampler.steps * self.plan.epochs
+        if chosen.instance:
+            self.instance = SelfDistillation(encoder, encoder.width, chosen.dino, steps)
+        if chosen.category:
+            kind, temperature = chosen.classifier.kind, chosen.classifier.temperature
+            self.classifier = classifier(kind, encoder.width, self.n_known + self.n_novel, temperature)
+        if self.online:
+            novel = self.classifier.rows.detach()[self.n_known :]
+            options = {name: getattr(chosen.prototypes, name) for name in ("momentum", "similarity", "update")}
+            self.prototypes = OnlinePrototypes(novel, **options)
+            self.register_buffer("bank", torch.zeros(collection.n_unlabelled, encoder.width))
+            self._register_tasks(collection)
+
+    def _register_tasks(self, collection: Collection) -> None:
+        """Which novel categories each unlabelled image may belong to: those of its own task."""
+        category = torch.cat([torch.full((task.n_novel,), i) for i, task in enumerate(collection.tasks)])
+        image = torch.zeros(collection.n_unlabelled, dtype=torch.int64)
+        for i, task in enumerate(collection.tasks):
+            image[torch.from_numpy(task.rows - collection.n_labelled)] = i
+        self.register_buffer("task_of", category, persistent=False)
+        self.register_buffer("allowed", image[:, None] == category, persistent=False)
+
+    @property
+    def online(self) -> bool:
+        return self.chosen.category and self.chosen.online
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        if not self.chosen.instance:
+            return decay_groups(self, self.plan)
+        last = self.instance.head.last.weight
+        groups = decay_groups(self, self.plan, leave_out=last)
+        return [*groups, {"params": [last], "weight_decay": 0.0, "frozen_epochs": self.chosen.dino.frozen_epochs}]
+
+    def before_epoch(self, epoch: int) -> None:
+        if epoch == 0 and self.online and self.chosen.prototypes.balance == "bank":
+            engine = self._engine[0]
+            images = engine.train_images.take(engine.collection.unlabelled)
+            self.bank.copy_(engine.features(self.encoder, images, title="filling the bank"))
+
+    def step(self, batch: Batch, t: Tensor) -> dict[str, Tensor]:
+        crops: Crops = batch.views
+        features = self.encoder(crops.whole.flatten(0, 1))
+        parts: dict[str, Tensor] = {}
+        taught: Tensor | None = None
+        if self.chosen.instance:
+            taught, outputs = self.instance.teach(crops)
+            parts |= self.instance.loss(self.encoder, features, crops, outputs)
+        if self.chosen.category:
+            source = taught if self.chosen.prototypes.features == "teacher" and taught is not None else features
+            parts |= self._category(batch, features.float(), source.detach().float(), t)
+        weights = {"ins": self.chosen.dino.weight, "cls": 1.0, "pas": self.chosen.prototypes.separation}
+        total = torch.stack([weights[name] * parts[name] for name in weights if name in parts]).sum()
+        return {"loss": total, **parts}
+
+    def _category(self, batch: Batch, features: Tensor, source: Tensor, t: Tensor) -> dict[str, Tensor]:
+        """L_cls over old and new categories, L_pas, and figures to watch.
+
+        An image has one label for both whole views, from the mean of their features (``source``, without gradient).
+        """
+        n, known = len(batch.labels), self.sampler.pools[0].per_batch
+        logits = self.classifier(features).float().unflatten(0, (2, n))
+        truth = F.one_hot(batch.labels[:known], self.n_known + self.n_novel).float()
+        if not self.online:
+            return {"cls": cross_entropy(logits[:, :known], truth)}
+        features = self._of_images(features)[known:]
+        source = self._of_images(source)[known:]
+        targets, figures = self._assign(source, batch.index[known:] - self.n_labelled, t)
+        labels = torch.cat([truth, F.pad(targets, (self.n_known, 0))])
+        moved = self.prototypes.ema(features, targets)
+        self.prototypes.update(source, targets)
+        separated = moved if self.chosen.prototypes.separation_of == "ema" else self._separated(features, targets)
+        pas = separation(separated, self.task_of)
+        return {"cls": cross_entropy(logits, labels), "pas": pas, **figures}
+
+    def _of_images(self, features: Tensor) -> Tensor:
+        """Features [n, D] of images from those [2n, D] of their two whole views."""
+        if self.chosen.prototypes.similarity == "cosine":
+            features = F.normalize(features)
+        return features.unflatten(0, (2, -1)).mean(0)
+
+    @torch.no_grad()
+    def _assign(self, source: Tensor, rows: Tensor, t: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
+        """Online pseudo labels [n, K] of unlabelled images, and figures that show a collapse."""
+        chosen = self.chosen.prototypes
+        options: dict[str, Any] = {"soft": chosen.soft, "epsilon": chosen.epsilon, "rounds": chosen.rounds}
+        if chosen.balance == "bank":
+            self.bank[rows] = source
+            targets = self.prototypes.assign(self.bank, balanced=True, allowed=self.allowed, **options)[rows]
+        else:
+            allowed = self.allowed[rows]
+            balanced = self.prototypes.assign(source, balanced=True, allowed=allowed, **options)
+            plain = self.prototypes.assign(source, balanced=False, allowed=allowed, **options)
+            first = {"batch": t >= 0, "first_of_epoch": t % self.sampler.steps == 0, "once": t == 0, "never": t < 0}
+            targets = torch.where(first[chosen.balance], balanced, plain)
+        similarity = self.prototypes.similarities(source)
+        share = targets.mean(0)
+        entropy = -(share * share.clamp(min=1e-12).log()).sum() / math.log(max(2, min(len(share), len(source))))
+        reach = (similarity.amax(1) - similarity.amin(1)).mean()
+        return targets, {"label_entropy": entropy, "similarity_range": reach}
+
+    def _separated(self, features: Tensor, targets: Tensor) -> Tensor:
+        """The prototypes [K, D], with a gradient to what the settings say the separation moves."""
+        way = self.chosen.prototypes.separation_of
+        if way == "classifier":
+            return self.classifier.rows[self.n_known :]
+        if way == "prototypes":
+            self._push_apart()
+            return self.prototypes.prototypes
+        return self.prototypes.straight_through(features, targets)
+
+    def _push_apart(self) -> None:
+        """A plain gradient step of the separation on the prototypes themselves, back onto the sphere."""
+        with torch.enable_grad():
+            free = self.prototypes.prototypes.detach().requires_grad_()
+            (slope,) = torch.autograd.grad(separation(free, self.task_of), free)
+        moved = free.detach() - self.chosen.prototypes.separation * slope
+        self.prototypes.prototypes.copy_(F.normalize(moved))
+
+    def after_step(self, t: Tensor) -> None:
+        if self.chosen.instance:
+            self.instance.after_step(self.encoder, t)
+
+    def warning(self, figures: dict[str, float]) -> str | None:
+        if self.online and self.n_novel > 1 and figures["label_entropy"] < COLLAPSED:
+            return "nearly all unlabelled images have one pseudo label; try prototypes.balance=bank"
+        return self.instance.warning(figures) if self.chosen.instance else None
+
+    def readout(self) -> Encoder:
+        """The encoder that features are read with and that stage II goes on from."""
+        if self.chosen.readout == "teacher" and self.chosen.instance:
+            teacher = self.instance.teacher[0]
+            assert isinstance(teacher, Encoder)
+            return teacher.requires_grad_(True)
+        return self.encoder
+
+    @torch.no_grad()
+    def online_labels(self, features: Tensor) -> Tensor:
+        """The nearest prototype [n_unlabelled], of the image's own task, of features [n_unlabelled, D]."""
+        return self.prototypes.similarities(features).masked_fill(~self.allowed, -math.inf).argmax(1)
+
+
+def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
+    """The mean cross-entropy of logits [views, n, C] to targets [n, C], the same for all views (equation 5)."""
+    return -(targets * logits.log_softmax(-1)).sum(-1).mean()

@@ -1,0 +1,73 @@
+"""Stage II, prototypical self-training: one classifier over old and new, from rectified pseudo labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from newfound.data.collection import Collection
+from newfound.engine.sampler import mixed_sampler
+from newfound.engine.stage import Batch, Stage, decay_groups
+from newfound.losses import rectified_cross_entropy
+from newfound.methods.representation import stage1_views
+from newfound.model import Encoder
+from newfound.settings import APLSettings
+from newfound.views.crop import PadCropFlip
+from newfound.views.multiview import Crops
+
+
+class SelfTraining(Stage):
+    """One iteration of stage II (the paper's equations 9 to 11): labels and weights stay as they are during it."""
+
+    labels: Tensor
+    weights: Tensor
+
+    def __init__(
+        self,
+        number: int,
+        encoder: Encoder,
+        head: nn.Module,
+        collection: Collection,
+        chosen: APLSettings,
+        labels: Tensor,
+        weights: Tensor,
+    ) -> None:
+        """``labels`` [n_train] count old and new categories together; ``weights`` [n_train] are 1 where given."""
+        super().__init__()
+        self.name = f"stage2-{number}"
+        self.encoder, self.head, self.chosen, self.plan = encoder, head, chosen, chosen.stage2
+        self.sampler = mixed_sampler(collection, self.plan.batch, chosen.labelled_share)
+        whole = chosen.selftraining.views == "whole"
+        crop = PadCropFlip(chosen.crop.pad, chosen.crop.flip, chosen.crop.fill)
+        self.views = stage1_views(chosen, encoder.size, extra=0) if whole else crop
+        self.register_buffer("labels", labels)
+        self.register_buffer("weights", weights)
+
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        slow = [
+            {**group, "lr_scale": self.chosen.selftraining.backbone_lr}
+            for group in decay_groups(self.encoder, self.plan)
+        ]
+        return [*slow, *decay_groups(self.head, self.plan)]
+
+    def step(self, batch: Batch, t: Tensor) -> dict[str, Tensor]:
+        views = batch.views.whole.flatten(0, 1) if isinstance(batch.views, Crops) else batch.views
+        logits = self.head(self.encoder(views)).float()
+        repeats = len(views) // len(batch.index)
+        labels, weights = self.labels[batch.index].repeat(repeats), self.weights[batch.index].repeat(repeats)
+        agreement = (logits.argmax(1) == labels).float().mean()
+        loss = rectified_cross_entropy(logits, labels, weights)
+        return {"loss": loss, "agreement": agreement, "weight": weights.mean()}
+
+
+def class_means(features: Tensor, labels: Tensor, n: int) -> Tensor:
+    """The prototypes [n, D] of stage II: unit means of unit features [N, D] under labels [N]."""
+    members = F.one_hot(labels, n).to(features.dtype)
+    return F.normalize(members.T @ F.normalize(features))
+
+
+def rectification(features: Tensor, labels: Tensor, prototypes: Tensor) -> Tensor:
+    """The cosine [N] of each feature [N, D] with its label's prototype, in 0 to 1 (section 3.2.2)."""
+    return (F.normalize(features) * prototypes[labels]).sum(1).clamp(0, 1)

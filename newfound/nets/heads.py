@@ -1,0 +1,107 @@
+"""What sits on a backbone's features: the projection head of DINO, and classifiers over old and new categories."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+Kind = Literal["linear", "cosine"]
+
+
+class DinoHead(nn.Module):
+    """Outputs [n, out] of features [n, width]: an MLP to a bottleneck, unit length, and a weight-normalised layer.
+
+    The head of DINO (Caron et al. 2021): ``layers`` linear layers, GELU between them (after batch norm, with ``norm``),
+    the last of them to ``bottleneck`` numbers. The outputs are cosines, since the rows of ``last`` have the gain 1.
+    """
+
+    def __init__(
+        self,
+        width: int,
+        hidden: int = 2048,
+        bottleneck: int = 256,
+        out: int = 4096,
+        layers: int = 3,
+        norm: bool = True,
+    ) -> None:
+        super().__init__()
+        if layers < 1:
+            raise ValueError(f"a head of {layers} layers cannot be made; choose at least 1")
+        mlp: list[nn.Module] = []
+        widths = [width, *[hidden] * (layers - 1)]
+        for inputs, outputs in pairwise(widths):
+            mlp += [nn.Linear(inputs, outputs), nn.BatchNorm1d(outputs) if norm else nn.Identity(), nn.GELU()]
+        self.mlp = nn.Sequential(*mlp, nn.Linear(widths[-1], bottleneck))
+        self.last = UnitLinear(bottleneck, out)
+        for module in self.mlp:
+            if isinstance(module, nn.Linear):
+                nn.init.trunc_normal_(module.weight, std=0.02)
+                nn.init.zeros_(module.bias)
+        nn.init.trunc_normal_(self.last.weight, std=0.02)
+
+    def forward(self, features: Tensor) -> Tensor:
+        return self.last(F.normalize(self.mlp(features).float(), dim=1))
+
+
+class UnitLinear(nn.Module):
+    """Products [n, outputs] of vectors [n, inputs] with weights [outputs, inputs] brought to unit length; no bias."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(outputs, inputs))
+        _uniform_(self.weight)
+
+    def forward(self, vectors: Tensor) -> Tensor:
+        return F.linear(vectors, F.normalize(self.weight, dim=1))
+
+
+class LinearClassifier(nn.Linear):
+    """Logits [n, classes] of features [n, width]. Weights start uniform, the bias at 0 (section 3.1.2 of the paper)."""
+
+    def __init__(self, width: int, classes: int) -> None:
+        super().__init__(width, classes)
+        _uniform_(self.weight)
+        nn.init.zeros_(self.bias)
+
+    @property
+    def rows(self) -> Tensor:
+        """The weights [classes, width]."""
+        return self.weight
+
+
+class CosineClassifier(UnitLinear):
+    """Logits [n, classes] of features [n, width]: cosines to the classes' weights over a temperature."""
+
+    def __init__(self, width: int, classes: int, temperature: float = 0.1) -> None:
+        super().__init__(width, classes)
+        self.temperature = temperature
+
+    def forward(self, features: Tensor) -> Tensor:
+        # In bfloat16, as autocast would multiply, a cosine above .5 comes in steps of .004, a logit of .04.
+        with torch.autocast(features.device.type, enabled=False):
+            return super().forward(F.normalize(features.float(), dim=1)) / self.temperature
+
+    @property
+    def rows(self) -> Tensor:
+        """The weights [classes, width], not normalised."""
+        return self.weight
+
+
+def classifier(kind: Kind, width: int, classes: int, temperature: float = 0.1) -> LinearClassifier | CosineClassifier:
+    """A classifier of that kind from features [n, width] to logits [n, classes], its weights in ``rows``; only the
+    cosine classifier has a temperature."""
+    if kind == "linear":
+        return LinearClassifier(width, classes)
+    if kind == "cosine":
+        return CosineClassifier(width, classes, temperature)
+    raise ValueError(f"there is no classifier {kind!r}; choose linear or cosine")
+
+
+def _uniform_(weight: Tensor) -> None:
+    """Fill weights [outputs, inputs] uniformly within 1 / sqrt(inputs) of 0."""
+    bound = weight.shape[1] ** -0.5
+    nn.init.uniform_(weight, -bound, bound)
