@@ -26,6 +26,8 @@ def assess(folder: Path, answers: Path | None, *, device: str, reporter: Reporte
     """
     run = Run.open(folder)
     result = run.read_result()
+    if answers and "tasks" in result.get("unlabelled", {}):
+        raise UserError(f"the run {folder} has several tasks, which are judged one by one: leave --answers out")
     figures = _against_file(run, answers) if answers else _against_data_set(run, device, reporter)
     with run.locked():
         write_json(run.folder / "result.json", result | figures)

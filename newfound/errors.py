@@ -7,3 +7,11 @@ class UserError(ValueError):
 
 class Interrupted(KeyboardInterrupt):
     """The person (Ctrl-C) or the system (SIGTERM) asked a run to stop, and it can be resumed. Exit status 130."""
+
+
+class Diverged(RuntimeError):
+    """A loss is no longer a number. Exit status 1."""
+
+
+class Diverged(RuntimeError):
+    """A loss is no longer a number. Exit status 1."""

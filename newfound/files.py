@@ -11,16 +11,8 @@ from pathlib import Path
 from typing import Any
 
 
-def sync_directory(folder: Path) -> None:
-    """Make renames inside ``folder`` survive a power failure."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def sync_file(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Make a file's content, or the names in a folder, survive a power failure."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -33,16 +25,32 @@ def write_text(path: Path, text: str) -> None:
     temporary = path.with_name(f".{path.name}.{os.getpid()}.writing")
     try:
         temporary.write_bytes(text.encode("utf-8", errors="surrogateescape"))
-        sync_file(temporary)
+        sync(temporary)
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
-    sync_directory(path.parent)
+    sync(path.parent)
 
 
 def write_json(path: Path, content: Any) -> None:
     write_text(path, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+
+
+def _replace(new: Path, path: Path) -> None:
+    """Rename a folder to ``path``, where an earlier one may be; if that fails, the earlier one is put back."""
+    retired = path.with_name(f".{path.name}.{os.getpid()}.retired")
+    shutil.rmtree(retired, ignore_errors=True)
+    if not path.exists():
+        os.rename(new, path)
+        return
+    os.rename(path, retired)
+    try:
+        os.rename(new, path)
+    except BaseException:
+        os.rename(retired, path)
+        raise
+    shutil.rmtree(retired, ignore_errors=True)
 
 
 @contextlib.contextmanager
@@ -57,16 +65,10 @@ def new_directory(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         for file in temporary.iterdir():
-            sync_file(file)
-        sync_directory(temporary)
-        if path.exists():
-            retired = path.with_name(f".{path.name}.{os.getpid()}.retired")
-            os.rename(path, retired)
-            os.rename(temporary, path)
-            shutil.rmtree(retired, ignore_errors=True)
-        else:
-            os.rename(temporary, path)
+            sync(file)
+        sync(temporary)
+        _replace(temporary, path)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    sync_directory(path.parent)
+    sync(path.parent)

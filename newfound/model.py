@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from newfound._version import __version__
@@ -72,8 +72,10 @@ class Model(nn.Module):
         return F.normalize(features) if self.unit_features else features
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits [N, known + novel]."""
-        logits: Tensor = self.classifier(self.features(images))
+        """Logits [N, known + novel], float32."""
+        features = self.features(images).float()
+        with torch.autocast(features.device.type, enabled=False):  # differences of large numbers: bfloat16 loses them
+            logits: Tensor = self.classifier(features)
         return logits
 
     def save(self, path: Path) -> None:
@@ -83,7 +85,7 @@ class Model(nn.Module):
         path.parent.mkdir(parents=True, exist_ok=True)
         with new_directory(path) as folder:
             tensors = {k: v.detach().cpu().contiguous() for k, v in self.state_dict().items()}
-            save_file(tensors, folder / "model.safetensors")
+            (folder / "model.safetensors").write_bytes(save(tensors))
             (folder / "model.json").write_text(json.dumps(self._description(), indent=2), encoding="utf-8")
 
     def _description(self) -> dict[str, Any]:

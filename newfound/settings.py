@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
+import reprlib
 import types
 import typing
 from collections.abc import Mapping
@@ -18,9 +20,32 @@ from newfound.errors import UserError
 T = TypeVar("T")
 
 
-def number(default: float, low: float, high: float = float("inf")) -> Any:
+MOST = 10**6
+"""Of whatever is counted: epochs, images in a batch, steps between two lines."""
+
+MOST_CHARACTERS = 80
+"""Of a value in a message."""
+
+_brief = reprlib.Repr()
+_brief.maxlevel, _brief.maxlist, _brief.maxdict, _brief.maxstring, _brief.maxother = 2, 4, 4, 60, 60
+
+
+def number(default: float | None, low: float, high: float = math.inf) -> Any:
     """A field with a default and a closed range."""
     return field(default=default, metadata={"range": (low, high)})
+
+
+def brief(value: Any) -> str:
+    """What a message shows of a value: its beginning, where it is long or lists within lists."""
+    try:
+        return _cut(_brief.repr(value))
+    except ValueError:  # a whole number of thousands of digits
+        return "a huge number"
+
+
+def _cut(text: str) -> str:
+    """The text of a name, or its beginning where it is long."""
+    return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
 
 
 @dataclass(frozen=True)
@@ -45,8 +70,8 @@ class Views:
 class Plan:
     """How long and with which optimiser a stage trains."""
 
-    epochs: int = number(100, 1)
-    batch: int = number(256, 1)
+    epochs: int = number(100, 1, MOST)
+    batch: int = number(256, 1, MOST)
     optimiser: Literal["sgd", "adam", "adamw"] = "sgd"
     lr: float = number(0.1, 0)
     momentum: float = number(0.9, 0, 1)
@@ -57,11 +82,15 @@ class Plan:
     clip: float = number(0.0, 0)
     """Largest norm of the whole gradient; 0 leaves it alone."""
     schedule: Literal["cosine", "steps", "constant"] = "cosine"
-    warmup_epochs: float = number(0.0, 0)
+    warmup_epochs: float = number(0.0, 0, MOST)
     final_lr: float = number(0.0, 0)
     milestones: tuple[float, ...] = ()
     """Epochs after which the schedule "steps" multiplies the rate by ``decay``."""
     decay: float = number(0.1, 0, 1)
+
+    def __post_init__(self) -> None:
+        if self.optimiser == "sgd" and self.nesterov and not self.momentum:
+            raise UserError("nesterov needs a momentum above 0")
 
 
 @dataclass(frozen=True)
@@ -69,8 +98,8 @@ class Cluster:
     """How features are clustered."""
 
     algorithm: Literal["kmeans", "spectral"] = "kmeans"
-    starts: int = number(20, 1)
-    neighbours: int = number(10, 1)
+    starts: int = number(20, 1, 10_000)
+    neighbours: int = number(10, 1, MOST)
     """Neighbours in the graph of spectral clustering."""
     normalise: bool = False
     """Whether features are projected to the unit sphere first."""
@@ -83,9 +112,9 @@ class Settings:
     method: str = ""
     network: str = "resnet18"
     data: Data = Data()
-    log_every: int = number(10, 1)
+    log_every: int = number(10, 1, MOST)
     """Steps between two lines of metrics.jsonl, and between two host synchronisations."""
-    checkpoint_every: int = number(1, 1)
+    checkpoint_every: int = number(1, 1, MOST)
     """Epochs between two checkpoints."""
 
 
@@ -108,21 +137,21 @@ class MultiView:
 
     domain: Literal["natural", "symbolic"] = "natural"
     extra: int = number(6, 0, 16)
-    extra_size: int | None = None
+    extra_size: int | None = number(None, 1, 1024)
     appearance: bool = True
     """Colours, grey, blur, solarisation."""
     geometric: bool | None = None
     """Crops and mirror images."""
-    rotation: float | None = None
+    rotation: float | None = number(None, 0, 180)
     """Restricted rotation: the largest angle, in degrees, by which extra views are turned."""
     affine: bool | None = None
     """A small shift, zoom and shear of every view."""
     whole_scale: tuple[float, ...] | None = None
     extra_scale: tuple[float, ...] | None = None
-    flip: float | None = None
+    flip: float | None = number(None, 0, 1)
     blur: tuple[float, ...] | None = None
     solarise: tuple[float, ...] | None = None
-    fill: int | None = None
+    fill: int | None = number(None, 0, 255)
 
 
 @dataclass(frozen=True)
@@ -130,9 +159,9 @@ class Dino:
     """Instance discrimination by self-distillation."""
 
     weight: float = number(1.0, 0)
-    hidden: int = number(2048, 1)
-    bottleneck: int = number(256, 1)
-    out: int = number(4096, 2)
+    hidden: int = number(2048, 1, 2**16)
+    bottleneck: int = number(256, 1, 2**16)
+    out: int = number(4096, 2, 2**20)
     norm: bool = True
     """Batch norm in the head."""
     student_temperature: float = number(0.1, 1e-3)
@@ -140,7 +169,7 @@ class Dino:
     centre_momentum: float = number(0.9, 0, 1)
     momentum: float = number(0.996, 0, 1)
     """Of the teacher, at the first step; it rises to 1 along a cosine."""
-    frozen_epochs: int = number(1, 0)
+    frozen_epochs: int = number(1, 0, MOST)
     """Epochs for which the head's last layer does not learn."""
 
 
@@ -156,7 +185,7 @@ class Prototypes:
     first step of each epoch or of the run; or not at all."""
     soft: bool = True
     epsilon: float = number(0.05, 1e-4)
-    rounds: int = number(3, 1)
+    rounds: int = number(3, 1, 1000)
     separation: float = number(0.1, 0)
     """Weight of the pair-wise angular separation."""
     separation_of: Literal["straight_through", "ema", "classifier", "prototypes"] = "straight_through"
@@ -177,7 +206,7 @@ class Classifier:
 class SelfTraining:
     """Stage II beside its plan, whose epochs are those of one iteration; no iteration leaves stage II out."""
 
-    iterations: int = number(2, 0)
+    iterations: int = number(2, 0, 1000)
     labels: Literal["offline", "online"] = "offline"
     """Where the first pseudo labels come from: clusters of the features, or the online prototypes."""
     rectify: bool = True
@@ -193,7 +222,7 @@ class APLSettings(Settings):
     """The paper's method: prototypical representation learning, then prototypical self-training."""
 
     method: str = "apl"
-    dimension: int = number(0, 0)
+    dimension: int = number(0, 0, 2**16)
     """Of features and prototypes, by a linear layer after the network; 0 takes the network's own."""
     instance: bool = True
     category: bool = True
@@ -224,15 +253,19 @@ def from_mapping(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
 
 def _from_mapping(cls: type[T], mapping: Any, where: str, prefix: str) -> T:
     if not isinstance(mapping, Mapping):
-        raise UserError(f"{where}: {prefix.rstrip('.') or 'the file'} should hold names and values, not {mapping!r}")
+        raise UserError(f"{where}: {prefix.rstrip('.') or 'the file'} should hold names and values, not {brief(mapping)}")
     hints = typing.get_type_hints(cls)
     known = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     values = {}
     for key, value in mapping.items():
         if key not in known:
-            raise UserError(f"{where}: there is no setting {prefix}{key}{_did_you_mean(str(key), known)}")
+            name = _cut(str(key)) if isinstance(key, str) else brief(key)
+            raise UserError(f"{where}: there is no setting {prefix}{name}{_did_you_mean(name, known)}")
         values[key] = _convert(value, hints[key], known[key], where, f"{prefix}{key}")
-    return cls(**values)
+    try:
+        return cls(**values)
+    except UserError as error:
+        raise UserError(f"{where}: {prefix}{error}" if prefix else f"{where}: {error}") from None
 
 
 def _did_you_mean(key: str, known: Mapping[str, Any]) -> str:
@@ -251,29 +284,34 @@ def _convert(value: Any, hint: Any, spec: dataclasses.Field[Any], where: str, na
         origin = typing.get_origin(hint)
     if origin is Literal:
         if value not in typing.get_args(hint):
-            raise UserError(f"{where}: {name} is {value!r}; it can be {', '.join(map(str, typing.get_args(hint)))}")
+            choices = ", ".join(map(str, typing.get_args(hint)))
+            raise UserError(f"{where}: {name} is {brief(value)}; it can be {choices}")
         return value
     if origin is tuple:
         if not isinstance(value, list | tuple):
-            raise UserError(f"{where}: {name} should be a list, not {value!r}")
+            raise UserError(f"{where}: {name} should be a list, not {brief(value)}")
         return tuple(_scalar(v, typing.get_args(hint)[0], where, name) for v in value)
     value = _scalar(value, hint, where, name)
     low, high = spec.metadata.get("range", (None, None))
     if low is not None and not low <= value <= high:
-        limit = f"at least {low}" if high == float("inf") else f"from {low} to {high}"
-        raise UserError(f"{where}: {name} is {value}; it has to be {limit}")
+        limit = f"at least {low:,}" if high == math.inf else f"from {low:,} to {high:,}"
+        raise UserError(f"{where}: {name} is {brief(value)}; it has to be {limit}")
     return value
 
 
 def _scalar(value: Any, hint: Any, where: str, name: str) -> Any:
     if hint is float and not isinstance(value, bool):
         try:  # YAML reads 1e-4 as a string
-            return float(value)
-        except (TypeError, ValueError):
+            found = float(value)
+        except (TypeError, ValueError, OverflowError):
             pass
+        else:
+            if not math.isfinite(found):
+                raise UserError(f"{where}: {name} is {brief(value)}; it has to be finite")
+            return found
     elif type(value) is hint:
         return value
-    raise UserError(f"{where}: {name} should be of type {hint.__name__}, not {value!r}")
+    raise UserError(f"{where}: {name} should be of type {hint.__name__}, not {brief(value)}")
 
 
 def to_mapping(settings: Any) -> dict[str, Any]:
@@ -308,11 +346,11 @@ def parse_changes(assignments: list[str]) -> dict[str, Any]:
     for text in assignments:
         name, equals, value = text.partition("=")
         if not equals or not name:
-            raise UserError(f"--set {text}: write it as name=value, for instance --set stage1.epochs=50")
+            raise UserError(f"--set {_cut(text)}: write it as name=value, for instance --set stage1.epochs=50")
         try:
             changes[name.strip()] = yaml.safe_load(value)
-        except yaml.YAMLError:
-            raise UserError(f"--set {text}: the value cannot be read") from None
+        except (yaml.YAMLError, ValueError, RecursionError):  # a date such as 2001-13-45 is a ValueError
+            raise UserError(f"--set {_cut(text)}: the value cannot be read") from None
     return changes
 
 
@@ -342,7 +380,7 @@ def load_yaml(text: str, where: str) -> dict[str, Any]:
     """A mapping from YAML text, loaded safely."""
     try:
         mapping = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise UserError(f"{where} is not valid YAML: {' '.join(str(error).split())}") from None
     if not isinstance(mapping, dict):
         raise UserError(f"{where} should hold names and values")

@@ -11,7 +11,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     def fail(_):
         raise OSError("disk full")
 
-    monkeypatch.setattr("newfound.files.sync_file", fail)
+    monkeypatch.setattr("newfound.files.sync", fail)
     with pytest.raises(OSError, match="disk full"):
         write_text(path, "new")
     assert path.read_bytes() == before

@@ -52,8 +52,8 @@ def decode_cached(
 ) -> Decoded:
     """The images [channels, size, size] of these files, from the cache if it has them.
 
-    The key is made of each file's path, length and time of change: reading the files to see whether their content is
-    the same would take as long as the decoding saves. Without ``cache`` everything has to fit into memory.
+    The key is made of each file's path, inode, length and times of change: reading the files to see whether their
+    content is the same would take as long as the decoding saves. Without ``cache`` everything has to fit into memory.
     """
     if cache is None:
         return _decode_to_memory(paths, size, channels, reporter, workers)
@@ -77,7 +77,7 @@ def _key(paths: Sequence[Path | str], size: int, channels: int) -> str:
     for path in paths:
         try:
             found = os.stat(path)
-            state = f"{found.st_size} {found.st_mtime_ns}"
+            state = f"{found.st_ino} {found.st_size} {found.st_mtime_ns} {found.st_ctime_ns}"
         except (OSError, ValueError):
             state = "unreadable"
         digest.update(os.fsencode(os.path.join(here, path)) + f"\0{state}\0".encode())

@@ -28,7 +28,7 @@ def check_data(
     reading = source.read(Request(size, 0, reporter or Reporter(quiet=True), cache=cache))
     seconds = time.perf_counter() - began
     collection = reading.collection
-    means, _ = collection.train.channel_statistics()
+    means, _ = collection.train.channel_statistics(most=len(collection.train))
     return {
         "name": name,
         "labelled": {"images": collection.n_labelled, "classes": len(collection.classes)},

@@ -74,7 +74,7 @@ class DiskStore(ImageStore):
         return self._read(index.cpu().numpy()).to(self._device, non_blocking=True)
 
     def batches(self, indices: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Each index with its batch; the next ones are read meanwhile, into pinned memory where a GPU waits."""
+        """Each index (given on the CPU) with its batch; the next ones are read meanwhile, into pinned memory for a GPU."""
         reading: deque[tuple[Tensor, Future[Tensor]]] = deque()
         with ThreadPoolExecutor(AHEAD) as pool:
             try:
@@ -89,7 +89,7 @@ class DiskStore(ImageStore):
                     future.cancel()
 
     def _arrive(self, index: Tensor, images: Future[Tensor]) -> tuple[Tensor, Tensor]:
-        return index, images.result().to(self._device, non_blocking=True)
+        return index.to(self._device, non_blocking=True), images.result().to(self._device, non_blocking=True)
 
     def _read(self, index: np.ndarray) -> Tensor:
         images = torch.empty(len(index), *self._shape, dtype=torch.uint8, pin_memory=self._device.type == "cuda")

@@ -55,8 +55,9 @@ class ImageStore:
         return self.images[index]
 
     def batches(self, indices: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Each index with its batch, one after the other."""
+        """Each index (given on the CPU) with its batch, both on the store's device, one after the other."""
         for index in indices:
+            index = index.to(self.device, non_blocking=True)
             yield index, self.batch(index)
 
     def chunks(self, size: int = 4096) -> Iterator[Tensor]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor
 
 from newfound.errors import UserError
@@ -42,7 +43,8 @@ class Checkpoints:
         path = self.folder / f"{stage}-{step:09d}"
         with new_directory(path) as folder:
             file = folder / "tensors.safetensors"
-            save_file({k: v.detach().cpu().contiguous() for k, v in tensors.items()}, file)
+            # Not save_file: its error on a full disk is no OSError.
+            file.write_bytes(save({k: v.detach().cpu().contiguous() for k, v in tensors.items()}))
             content = {"format": FORMAT, "stage": stage, "step": step, "bytes": file.stat().st_size, **state}
             (folder / "state.json").write_text(json.dumps(content), encoding="utf-8")
         unfinished = list(self.folder.glob(".*.writing"))  # of processes that were killed while writing
@@ -57,8 +59,15 @@ class Checkpoints:
             except (OSError, ValueError, KeyError, SafetensorError) as error:
                 if isinstance(error, UserError):
                     raise
-                self.reporter.warn(f"the checkpoint {path} cannot be read ({error}); going back to the one before it")
+                self.reporter.warn(f"the checkpoint {path} cannot be read ({error}); going back to what was before it")
         return None
+
+    def forget_others(self, stages: Iterable[str]) -> None:
+        """Remove the checkpoints of all stages but these: what followed a stage that begins anew is void."""
+        kept = {path for stage in stages for path in self._paths(stage)}
+        for path in self.folder.iterdir() if self.folder.is_dir() else ():
+            if path not in kept:
+                shutil.rmtree(path, ignore_errors=True)
 
     def _paths(self, stage: str) -> list[Path]:
         pattern = re.compile(re.escape(stage) + r"-\d{9}")

@@ -28,7 +28,7 @@ def read_features(
     was_training = network.training
     network.to(device).eval()
     function = of or network
-    rows = torch.arange(len(images), device=images.device).split(BATCH)
+    rows = torch.arange(len(images)).split(BATCH)
     # One tensor for all: small results kept between large passing ones would fragment the memory (4 GB for 200,000).
     features, done = torch.empty(0), 0
     with reporter.task(title, len(images)) as task, precision(device):

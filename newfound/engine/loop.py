@@ -18,15 +18,11 @@ from newfound.engine.device import precision
 from newfound.engine.features import read_features
 from newfound.engine.metrics import Metrics
 from newfound.engine.optimiser import build_optimiser, pack_optimiser, unpack_optimiser
-from newfound.engine.schedule import learning_rates
+from newfound.engine.schedule import learning_rates, value_at
 from newfound.engine.signals import StopSignals
 from newfound.engine.stage import Batch, Stage
-from newfound.errors import Interrupted
+from newfound.errors import Diverged, Interrupted
 from newfound.progress import Reporter, Task
-
-
-class Diverged(RuntimeError):
-    """A loss is no longer a number."""
 
 
 @dataclass
@@ -111,7 +107,7 @@ class _Training:
             self.generator.manual_seed(engine.generator(stage.name, epoch, "views").initial_seed())
             stage.before_epoch(epoch)
         stage.train()
-        order = stage.sampler.epoch(engine.generator(stage.name, epoch, "batches")).to(engine.device)
+        order = stage.sampler.epoch(engine.generator(stage.name, epoch, "batches"))
         for index, images in engine.train_images.batches(order[first:]):
             self._step(index, images)
             self.done += 1
@@ -126,9 +122,10 @@ class _Training:
     def _step(self, index: Tensor, images: Tensor) -> None:
         engine, stage = self.engine, self.stage
         parameters = stage.views.draw(self.generator, len(index), self.t)
+        rate = value_at(self.rates, self.t)
         for group in self.optimiser.param_groups:
             awake = self.t >= group["frozen_epochs"] * self.steps
-            torch.mul(self.rates[self.t] * awake, group["lr_scale"], out=group["lr"])
+            torch.mul(rate * awake, group["lr_scale"], out=group["lr"])
         with precision(engine.device):
             batch = Batch(stage.views.apply(images, parameters), engine.labels[index], index)
             losses = stage.step(batch, self.t)
@@ -147,7 +144,7 @@ class _Training:
 
     def _log(self, epoch: int) -> dict[str, float]:
         """Means since the last line, written and returned: the only place that waits for the device."""
-        figures = {name: float(total) / self.summed for name, total in self.sums.items()}
+        figures = {name: float(total) / self.summed for name, total in sorted(self.sums.items())}
         if not all(map(math.isfinite, figures.values())):
             where = f"step {self.done} of {self.stage.name}"
             raise Diverged(f"the loss is no longer a number ({where}): {figures}; try a smaller {self.stage.name}.lr")
@@ -184,6 +181,8 @@ class _Training:
         found = self.engine.checkpoints.latest(self.stage.name) if self.engine.checkpoints else None
         if found is None:
             self.engine.rewind_metrics(self.engine.metrics_end)
+            if self.engine.checkpoints:
+                self.engine.checkpoints.forget_others(self.engine.seconds)
             return
         tensors = found.tensors
         prefix = "stage."

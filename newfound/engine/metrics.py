@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from newfound.errors import UserError
+
 
 class Metrics:
     """A growing file of JSON lines. Nothing that differs between two equal runs (times, rates) belongs in it."""
@@ -26,6 +28,8 @@ class Metrics:
 
     def rewind(self, length: int) -> None:
         """Forget the lines written after ``commit`` gave ``length``: their steps will be done again."""
+        if self._file.seek(0, os.SEEK_END) < length:
+            raise UserError(f"{self._file.name} is shorter than the checkpoint says: the run cannot go on; start a new one")
         self._file.truncate(length)
         self._file.seek(0, os.SEEK_END)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from torch import Tensor
 
 from newfound.settings import Plan
 
@@ -21,6 +22,11 @@ def learning_rates(plan: Plan, steps_per_epoch: int) -> np.ndarray:
         rates = np.full(total - warmup, plan.lr)
     rising = plan.lr * np.arange(1, warmup + 1) / max(warmup, 1)
     return np.concatenate([rising, rates]).astype(np.float32)
+
+
+def value_at(schedule: Tensor, t: Tensor) -> Tensor:
+    """The schedule's value at step ``t``, both on the device; indexing by ``t`` would make the host wait for it."""
+    return schedule.index_select(0, t[None])[0]
 
 
 def cosine(first: float, last: float, steps: int) -> np.ndarray:

@@ -77,7 +77,7 @@ class MultiViews:
 
     def draw(self, generator: torch.Generator, n: int, t: Tensor) -> dict[str, Tensor]:
         """Parameters [2 + V, n] of the views of ``n`` images, on the generator's device."""
-        draws = torch.rand(20, 2 + self.extra, n, generator=generator, device=generator.device)
+        draws = torch.rand(19, 2 + self.extra, n, generator=generator, device=generator.device)
         return self._crop(draws[:5]) | self._affine(draws[5:10]) | self._colours(draws[10:])
 
     def _crop(self, draws: Tensor) -> dict[str, Tensor]:

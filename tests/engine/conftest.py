@@ -1,3 +1,6 @@
+import contextlib
+import resource
+
 import numpy as np
 import pytest
 import torch
@@ -35,13 +38,29 @@ class Toy(Stage):
     def step(self, batch, t):
         self.on_step(int(t))
         logits = self.linear(batch.views)
-        return {"loss": nn.functional.cross_entropy(logits, batch.labels), "size": logits.abs().mean()}
+        return {"loss": nn.functional.cross_entropy(logits, batch.labels), "height": logits.abs().mean()}
 
     def after_step(self, t):
         self.average.lerp_(self.linear[1].weight, 0.1)
 
     def before_epoch(self, epoch):
         self.epochs_begun += 1
+
+
+@contextlib.contextmanager
+def full_disk(room):
+    """Files cannot grow beyond ``room`` bytes: a write fails half-way, as on a disk that is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (room, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.fixture
+def disk():
+    return full_disk
 
 
 @pytest.fixture

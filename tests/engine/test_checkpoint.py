@@ -1,9 +1,6 @@
-import errno
-
 import pytest
 import torch
 
-from newfound.engine import checkpoint as module
 from newfound.engine.checkpoint import Checkpoints
 from newfound.errors import UserError
 from newfound.progress import Reporter
@@ -49,18 +46,19 @@ def test_stages_do_not_see_each_others_checkpoints(checkpoints):
     assert checkpoints.latest("stage") is None
 
 
-def test_a_disk_that_fills_half_way_leaves_the_previous_checkpoint(checkpoints, monkeypatch):
+def test_a_disk_that_fills_half_way_leaves_the_previous_checkpoint(checkpoints, disk):
     save(checkpoints, 5)
-
-    def half(tensors, path):
-        path.write_bytes(b"\0" * 10)
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(module, "save_file", half)
-    with pytest.raises(OSError, match="No space left"):
+    with disk(room=40), pytest.raises(OSError, match="too large"):
         save(checkpoints, 10)
     assert names(checkpoints) == ["stage1-000000005"]
     assert checkpoints.latest("stage1").step == 5
+
+
+def test_a_stage_that_begins_anew_voids_those_after_it(checkpoints):
+    save(checkpoints, 5)
+    checkpoints.save("stage2", 3, {"weight": torch.zeros(1)}, {}, last=False)
+    checkpoints.forget_others(["stage1"])
+    assert names(checkpoints) == ["stage1-000000005"]
 
 
 @pytest.mark.parametrize("file", ["tensors.safetensors", "state.json"])

@@ -1,4 +1,4 @@
-import errno
+import contextlib
 import json
 import os
 import signal
@@ -7,9 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from newfound.engine import checkpoint as checkpoint_module
-from newfound.engine.loop import Diverged
-from newfound.errors import Interrupted
+from newfound.errors import Diverged, Interrupted
 
 
 def tensors_of(stage):
@@ -76,28 +74,63 @@ def test_metrics_have_each_logged_step_once_and_its_learning_rate(make_engine, m
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [3, 5, 6, 9, 10, 12, 15, 18, 20]
     assert [line["epoch"] for line in lines] == [1, 1, 2, 2, 2, 3, 3, 4, 4]
-    assert all(line["lr"] == pytest.approx(0.05) and line["loss"] > 0 and line["size"] > 0 for line in lines)
+    assert all(line["lr"] == pytest.approx(0.05) and line["loss"] > 0 and line["height"] > 0 for line in lines)
 
 
-def test_a_full_disk_stops_the_run_and_the_previous_checkpoint_resumes_it(
-    make_engine, make_toy, tmp_path, whole, monkeypatch
-):
-    folder, saves, real = tmp_path / "full", [], checkpoint_module.save_file
+def test_a_full_disk_stops_the_run_and_the_previous_checkpoint_resumes_it(make_engine, make_toy, tmp_path, whole, disk):
+    folder = tmp_path / "full"
+    engine = make_engine(folder)
+    saved, real = [], engine.checkpoints.save
 
-    def third_fails(tensors, path):
-        saves.append(path)
-        real(tensors, path)
-        if len(saves) == 3:
-            path.write_bytes(path.read_bytes()[:500])
-            raise OSError(errno.ENOSPC, "No space left on device")
+    def third_fails(*arguments, **more):
+        saved.append(arguments)
+        with disk(room=2000) if len(saved) == 3 else contextlib.nullcontext():
+            real(*arguments, **more)
 
-    monkeypatch.setattr(checkpoint_module, "save_file", third_fails)
-    with pytest.raises(OSError, match="No space"):
-        make_engine(folder).train(make_toy())
+    engine.checkpoints.save = third_fails
+    with pytest.raises(OSError, match="too large"):
+        engine.train(make_toy())
     assert sorted(p.name for p in (folder / "checkpoint").iterdir()) == ["stage1-000000005", "stage1-000000010"]
     stage = make_toy()
     make_engine(folder).train(stage)
     assert_equal(tensors_of(stage), whole[0][0])
+
+
+def test_a_step_never_waits_for_the_device(make_engine, make_toy):
+    """Whatever reads a value on the host shows as _local_scalar_dense, on a CPU too."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    from newfound.engine.loop import _Training
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+            assert function is not torch.ops.aten._local_scalar_dense.default, "a value is read on the host"
+            return function(*arguments, **keywords or {})
+
+    engine, stage = make_engine(), make_toy(optimiser="adamw", clip=1.0)
+    stage.on_step = lambda step: None
+    training = _Training(engine, stage)
+    stage.train()
+    index = stage.sampler.epoch(torch.Generator().manual_seed(0))[0]
+    stage.step = lambda batch, t: {"loss": nn.functional.cross_entropy(stage.linear(batch.views), batch.labels)}
+    training._step(index, engine.train_images.batch(index))
+    with Watch():
+        training._step(index, engine.train_images.batch(index))
+
+
+def test_a_damaged_last_checkpoint_makes_its_stage_and_the_next_begin_anew(make_engine, make_toy, tmp_path, whole):
+    folder = tmp_path / "run"
+    engine = make_engine(folder)
+    engine.train(make_toy())
+    with pytest.raises(Interrupted):
+        engine.train(make_toy(name="stage2", optimiser="adamw", lr=0.01, on_step=send(signal.SIGINT, 7)))
+    (folder / "checkpoint" / "stage1-000000020" / "state.json").write_text("{")
+    engine = make_engine(folder)
+    stages = [make_toy(), make_toy(name="stage2", optimiser="adamw", lr=0.01)]
+    for stage in stages:
+        engine.train(stage)
+    assert_equal(tensors_of(stages[1]), whole[0][1])
+    assert (folder / "metrics.jsonl").read_bytes() == whole[1]
 
 
 def test_a_finished_stage_is_not_trained_again(make_engine, make_toy, tmp_path):

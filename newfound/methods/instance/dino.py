@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from newfound import settings
-from newfound.engine.schedule import cosine
+from newfound.engine.schedule import cosine, value_at
 from newfound.losses import self_distillation
 from newfound.nets.heads import DinoHead
 from newfound.views.multiview import Crops
@@ -66,11 +66,12 @@ class SelfDistillation(nn.Module):
         relative = loss.detach() / math.log(self.chosen.out)
         return {"ins": loss, "ins_of_uniform": relative, "teacher_entropy": entropy, "teacher_spread": spread}
 
+    @torch.no_grad()
     def after_step(self, encoder: nn.Module, t: Tensor) -> None:
         """Move the teacher towards the student."""
         student: list[Tensor] = [*encoder.parameters(), *self.head.parameters()]
         teacher: list[Tensor] = list(self.teacher.parameters())
-        momentum = self.momentum[t]
+        momentum = value_at(self.momentum, t)
         torch._foreach_mul_(teacher, momentum)
         torch._foreach_add_(teacher, list(torch._foreach_mul(student, 1 - momentum)))
 

@@ -1,0 +1,20 @@
+import pytest
+
+from newfound.data.digits import read_digits
+
+
+@pytest.fixture(scope="session")
+def digits():
+    """120 labelled and 150 unlabelled digits."""
+    import dataclasses
+
+    import numpy as np
+
+    from newfound.data.collection import Collection, Task
+
+    whole = read_digits(0).collection
+    rows = np.concatenate([np.arange(120), whole.n_labelled + np.arange(150)])
+    task = Task("", 5, np.arange(120, 270))
+    return dataclasses.replace(
+        Collection(whole.train.take(rows), whole.labels[rows], whole.classes, (task,)), test=whole.test
+    )

@@ -1,0 +1,272 @@
+import json
+import os
+import signal
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from methods_tiny import TINY
+
+from newfound import discovery
+from newfound.discovery import resolve_settings
+from newfound.engine.loop import Engine
+from newfound.errors import Interrupted
+from newfound.methods.apl import APL
+from newfound.methods.representation import Representation
+from newfound.methods.selftraining import SelfTraining, class_means, rectification
+from newfound.model import Encoder
+
+
+def chosen(**changes):
+    return resolve_settings("apl", "apl-digits", TINY | {k.replace("__", "."): v for k, v in changes.items()})
+
+
+def fit(collection, **changes):
+    engine = Engine(collection, torch.device("cpu"))
+    return APL(chosen(**changes)).fit(collection, engine)
+
+
+def make_stage(collection, **changes):
+    torch.manual_seed(0)
+    settings = chosen(**changes)
+    channels, size, _ = collection.train.shape
+    encoder = Encoder(
+        settings.network, channels, size, torch.tensor([0.3]), torch.tensor([0.4]), dimension=settings.dimension
+    )
+    engine = Engine(collection, torch.device("cpu"))
+    return Representation(encoder, collection, settings, engine), engine
+
+
+def one_step(stage, engine, t=0):
+    from newfound.engine.stage import Batch
+
+    stage.train()
+    index = stage.sampler.epoch(torch.Generator().manual_seed(t))[0]
+    step = torch.tensor(t)
+    parameters = stage.views.draw(torch.Generator().manual_seed(t), len(index), step)
+    batch = Batch(stage.views.apply(engine.train_images.batch(index), parameters), engine.labels[index], index)
+    return stage.step(batch, step), batch
+
+
+def test_both_stages_run_and_the_model_predicts_old_and_new(digits):
+    outcome = fit(digits)
+    assert set(outcome.earlier) == {"stage1", "online", "stage2-1", "stage2-2"}
+    assert np.array_equal(outcome.assignments, outcome.earlier["stage2-2"])
+    logits = outcome.model.eval()(digits.test.images)
+    assert logits.shape == (449, 10)
+    predicted = set(logits.argmax(1).tolist())
+    assert predicted & set(range(5))
+    assert predicted & set(range(5, 10))
+    assert outcome.assignments.min() >= 0
+    assert outcome.assignments.max() < 5
+    assert ((outcome.confidence > 0.19) & (outcome.confidence <= 1)).all()
+
+
+def test_the_loss_is_the_sum_of_its_weighted_parts(digits):
+    stage, engine = make_stage(digits, prototypes__separation=0.7, dino__weight=0.5)
+    parts, _ = one_step(stage, engine)
+    torch.testing.assert_close(parts["loss"], 0.5 * parts["ins"] + parts["cls"] + 0.7 * parts["pas"])
+
+
+@pytest.mark.parametrize(
+    ("changes", "parts"),
+    [
+        ({"instance": False}, {"cls", "pas"}),
+        ({"category": False}, {"ins"}),
+        ({"online": False}, {"ins", "cls"}),
+        ({}, {"ins", "cls", "pas"}),
+    ],
+)
+def test_an_ablation_leaves_its_loss_out(digits, changes, parts):
+    stage, engine = make_stage(digits, **changes)
+    figures, _ = one_step(stage, engine)
+    assert parts == set(figures) & {"ins", "cls", "pas"}
+
+
+SWITCHES = [
+    {"instance": False},
+    {"category": False},
+    {"online": False},
+    {"readout": "teacher"},
+    {"dimension": 24},
+    {"prototypes__similarity": "euclidean"},
+    {"prototypes__similarity": "dot"},
+    {"prototypes__balance": "batch"},
+    {"prototypes__balance": "first_of_epoch"},
+    {"prototypes__balance": "once"},
+    {"prototypes__balance": "never"},
+    {"prototypes__soft": False},
+    {"prototypes__update": "per_sample"},
+    {"prototypes__momentum": 0.5},
+    {"prototypes__features": "teacher"},
+    {"prototypes__separation": 2.0},
+    {"prototypes__separation_of": "ema", "prototypes__separation": 50.0},
+    {"prototypes__separation_of": "classifier"},
+    {"prototypes__separation_of": "prototypes"},
+    {"classifier__kind": "cosine"},
+    {"views__domain": "natural"},
+    {"views__rotation": 30},
+    {"views__affine": False},
+    {"views__geometric": True},
+    {"views__appearance": False},
+    {"views__extra": 0},
+    {"labelled_share": 0.75},
+]
+
+
+@pytest.mark.parametrize("changes", SWITCHES, ids=str)
+def test_every_switch_of_stage_1_runs_and_changes_what_is_learnt(digits, changes):
+    def encoder_after(**changes):
+        outcome = fit(digits, **changes, stage1__epochs=1, selftraining__iterations=0)
+        return torch.cat([p.flatten() for p in outcome.model.encoder.net.parameters()])
+
+    assert not torch.equal(encoder_after(), encoder_after(**changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"selftraining__iterations": 1},
+        {"selftraining__labels": "online"},
+        {"selftraining__rectify": False},
+        {"selftraining__backbone_lr": 1.0},
+        {"selftraining__views": "crop"},
+        {"selftraining__fresh_head": True},
+        {"cluster__algorithm": "spectral"},
+    ],
+    ids=str,
+)
+def test_every_switch_of_stage_2_runs_and_changes_the_classifier(digits, changes):
+    plain, changed = fit(digits, stage1__epochs=1), fit(digits, stage1__epochs=1, **changes)
+    assert torch.equal(*[torch.from_numpy(o.earlier["online"]) for o in (plain, changed)])
+    assert not torch.equal(plain.model.classifier.weight, changed.model.classifier.weight)
+
+
+def test_labels_are_one_an_image_balanced_and_only_on_novel_categories(digits):
+    stage, _ = make_stage(digits)
+    stage.before_epoch(0)
+    stage.train()
+    rows = torch.arange(150)
+    source = F.normalize(torch.randn(150, 128, generator=torch.Generator().manual_seed(0)))
+    targets, figures = stage._assign(source, rows, torch.tensor(0))
+    torch.testing.assert_close(targets.sum(1), torch.ones(150))
+    torch.testing.assert_close(targets.sum(0), torch.full((5,), 30.0), rtol=0.1, atol=0)
+    assert figures["label_entropy"] > 0.99
+
+
+def test_extra_views_do_not_move_the_statistics_that_features_are_read_with(digits):
+    with_extra, engine = make_stage(digits, views__extra=2)
+    without, _ = make_stage(digits, views__extra=0)
+    _, batch = one_step(with_extra, engine)
+    without.train()
+    without.encoder(batch.views.whole.flatten(0, 1))
+    for (name, a), (_, b) in zip(with_extra.encoder.named_buffers(), without.encoder.named_buffers(), strict=True):
+        if "running" in name:
+            assert torch.equal(a, b), name
+
+
+def test_the_teacher_has_statistics_of_its_own_and_follows_the_student(digits):
+    stage, engine = make_stage(digits)
+    before = [p.clone() for p in stage.instance.teacher.parameters()]
+    losses, _ = one_step(stage, engine)
+    losses["loss"].backward()
+    torch.optim.SGD(stage.parameters(), lr=0.5).step()
+    stage.after_step(torch.tensor(0))
+    momentum = float(stage.instance.momentum[0])
+    student = [*stage.encoder.parameters(), *stage.instance.head.parameters()]
+    for old, new, s in zip(before, stage.instance.teacher.parameters(), student, strict=True):
+        torch.testing.assert_close(new, momentum * old + (1 - momentum) * s)
+    assert all(p.grad is None for p in stage.instance.teacher.parameters())
+
+
+def test_the_separation_reaches_the_features(digits):
+    stage, engine = make_stage(digits, dino__weight=0.0)
+    parts, _ = one_step(stage, engine)
+    (gradient,) = torch.autograd.grad(parts["pas"], [next(stage.encoder.net.parameters())], retain_graph=True)
+    assert gradient.abs().sum() > 0
+    literal, engine = make_stage(digits, prototypes__separation_of="prototypes")
+    parts, _ = one_step(literal, engine)
+    assert not parts["pas"].requires_grad
+
+
+@pytest.mark.parametrize("changes", [{}, {"prototypes__balance": "once", "classifier__kind": "cosine"}])
+def test_a_step_never_waits_for_the_device(digits, changes):
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+            assert function is not torch.ops.aten._local_scalar_dense.default, "a value is read on the host"
+            return function(*arguments, **keywords or {})
+
+    stage, engine = make_stage(digits, **changes)
+    _, batch = one_step(stage, engine)
+    step = torch.tensor(1)
+    with Watch():
+        stage.views.draw(torch.Generator().manual_seed(0), 32, step)
+        stage.step(batch, step)["loss"].backward()
+        stage.after_step(step)
+
+
+def test_a_collapse_is_warned_of_with_a_remedy(digits):
+    stage, _ = make_stage(digits)
+    fine = {"label_entropy": 0.9, "teacher_entropy": 0.5, "teacher_spread": 0.8}
+    assert stage.warning(fine) is None
+    assert "prototypes.balance=bank" in stage.warning(fine | {"label_entropy": 0.1})
+    assert "teacher_temperature" in stage.warning(fine | {"teacher_entropy": 1.0})
+    assert "one output" in stage.warning(fine | {"teacher_spread": 0.0})
+
+
+def test_weights_of_rectification_are_cosines_to_the_class_mean():
+    features = torch.randn(30, 6, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(30) % 3
+    prototypes = class_means(features, labels, 3)
+    weights = rectification(features, labels, prototypes)
+    for i in range(30):
+        mean = sum(features[j] / features[j].norm() for j in range(30) if labels[j] == labels[i])
+        cosine = float(mean @ features[i] / mean.norm() / features[i].norm())
+        assert float(weights[i]) == pytest.approx(max(cosine, 0.0), abs=1e-5)
+
+
+def test_labelled_images_count_fully_in_stage_2(digits, monkeypatch):
+    seen = []
+    original = SelfTraining.__init__
+
+    def spy(self, *arguments):
+        seen.append((arguments[5].clone(), arguments[6].clone()))
+        original(self, *arguments)
+
+    monkeypatch.setattr(SelfTraining, "__init__", spy)
+    fit(digits, stage1__epochs=1)
+    for labels, weights in seen:
+        assert torch.equal(labels[:120], torch.from_numpy(digits.labels[:120]))
+        assert (labels[120:] >= 5).all()
+        assert (weights[:120] == 1).all()
+        assert (weights[120:] < 1).any()
+    assert len(seen) == 2
+
+
+@pytest.mark.parametrize(("victim", "at"), [("stage1", 0), ("stage1", 30), ("stage2-1", 25), ("stage2-2", 3)])
+def test_a_run_stopped_in_either_stage_resumes_bit_for_bit(tmp_path, monkeypatch, victim, at):
+    def run(out):
+        return discovery.discover(dataset="digits-rehearsal", method="apl", out=out, settings=TINY, threads=1)
+
+    whole = run(tmp_path / "whole").folder
+    real = {cls: cls.step for cls in (Representation, SelfTraining)}
+
+    def stopping(self, batch, t):
+        if self.name == victim and int(t) == at:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real[type(self)](self, batch, t)
+
+    for cls in real:
+        monkeypatch.setattr(cls, "step", stopping)
+    with pytest.raises(Interrupted):
+        run(tmp_path / "stopped")
+    for cls, step in real.items():
+        monkeypatch.setattr(cls, "step", step)
+    again = discovery.resume(tmp_path / "stopped").folder
+    for name in ("metrics.jsonl", "assignments.csv", "model/model.safetensors"):
+        assert (whole / name).read_bytes() == (again / name).read_bytes(), name
+    last = json.loads((again / "metrics.jsonl").read_text().splitlines()[-1])
+    assert last["stage"] == "stage2-2"
