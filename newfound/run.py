@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import errno
 import io
 import json
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,13 @@ from newfound.data.sources import Source
 from newfound.errors import UserError
 from newfound.files import write_json, write_text
 from newfound.methods import get_method
-from newfound.settings import Settings, from_mapping, load_yaml, to_mapping
+from newfound.settings import Settings, brief, from_mapping, load_yaml, to_mapping
 
 FORMAT = 1
+
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+MOST_THREADS = 1024
 
 
 @dataclass(frozen=True)
@@ -29,9 +35,9 @@ class Call:
     """What was asked for, beside the recipe; with ``settings`` it determines a run."""
 
     source: Source
-    seed: int
+    seed: int = field(metadata={"range": (0, 2**31 - 1)})
     device: str
-    threads: int
+    threads: int = field(metadata={"range": (1, MOST_THREADS)})
     cache: str
 
 
@@ -48,17 +54,15 @@ class Run:
     def create(cls, folder: Path, call: Call, settings: Settings) -> Run:
         """A new run in an empty or new folder."""
         check_free(folder)
-        try:
+        content = {
+            "newfound": __version__,
+            "format": FORMAT,
+            "call": to_mapping(call),
+            "settings": to_mapping(settings),
+        }
+        with _usable(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            content = {
-                "newfound": __version__,
-                "format": FORMAT,
-                "call": to_mapping(call),
-                "settings": to_mapping(settings),
-            }
             write_text(folder / "settings.yaml", yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
-        except PermissionError as error:
-            raise UserError(f"cannot write to {folder}: {error.strerror}; choose another --out") from None
         return cls(folder, call, settings)
 
     @classmethod
@@ -69,6 +73,8 @@ class Run:
             content = load_yaml(path.read_text(encoding="utf-8", errors="surrogateescape"), str(path))
         except (FileNotFoundError, NotADirectoryError):
             raise UserError(f"there is no run in {folder}: settings.yaml is missing") from None
+        except OSError as error:
+            raise UserError(f"the run {folder} cannot be opened: settings.yaml: {_reason(error)}") from None
         try:
             version, written = int(content["format"]), content["newfound"]
             if version > FORMAT:
@@ -78,8 +84,10 @@ class Run:
             settings = get_method(content["settings"]["method"]).settings
             call = from_mapping(Call, content["call"], str(path))
             return cls(folder, call, from_mapping(settings, content["settings"], str(path)))
-        except (KeyError, TypeError) as error:
-            raise UserError(f"{path} does not describe a run: {error!r}") from None
+        except UserError:
+            raise
+        except (KeyError, TypeError, ValueError) as error:
+            raise UserError(f"{path} does not describe a run: {brief(error)}") from None
 
     @property
     def finished(self) -> bool:
@@ -90,11 +98,19 @@ class Run:
         """Keep other processes from writing to the folder; the lock goes with the process, however it ends."""
         import fcntl
 
-        with open(self.folder / ".lock", "w") as file:
+        try:
+            file = open(self.folder / ".lock", "a")  # noqa: SIM115
+        except OSError as error:
+            if error.errno in DISK_FULL:
+                raise
+            raise UserError(f"cannot write to the run {self.folder}: .lock: {_reason(error)}") from None
+        with file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 raise UserError(f"the run {self.folder} is in use by another process") from None
+            except OSError as error:
+                raise UserError(f"the run {self.folder} cannot be locked: {_reason(error)}") from None
             yield
 
     def remember(self, collection: Collection) -> None:
@@ -111,7 +127,7 @@ class Run:
         if not path.exists():
             write_json(path, seen)
             return
-        before = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
+        before = _read_json(path)
         if before != seen:
             counts = ", ".join(
                 f"{k} {before.get(k)} then and {seen[k]} now" for k in ("labelled", "unlabelled", "test")
@@ -126,33 +142,97 @@ class Run:
 
     def read_result(self) -> dict[str, Any]:
         try:
-            result: dict[str, Any] = json.loads((self.folder / "result.json").read_text(encoding="utf-8"))
-            return result
+            return _read_json(self.folder / "result.json")
         except FileNotFoundError:
-            raise UserError(f"the run {self.folder} is not finished: newfound resume {self.folder}") from None
-        except (OSError, ValueError) as error:
-            raise UserError(f"{self.folder / 'result.json'} cannot be read: {error}") from None
+            raise self._unfinished() from None
 
     def read_assignments(self) -> list[dict[str, str]]:
         """The rows of assignments.csv: image, category, confidence."""
+        path = self.folder / "assignments.csv"
         try:
-            with open(self.folder / "assignments.csv", encoding="utf-8", errors="surrogateescape", newline="") as file:
-                return list(csv.DictReader(file))
+            with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
+                rows = list(csv.DictReader(file))
         except FileNotFoundError:
-            raise UserError(f"the run {self.folder} is not finished: newfound resume {self.folder}") from None
+            raise self._unfinished() from None
+        except (OSError, csv.Error) as error:
+            raise UserError(f"{path} cannot be read: {_reason(error)}") from None
+        if any(row.get(name) is None for row in rows for name in ("image", "category", "confidence")):
+            raise UserError(f"{path} has a line without image, category or confidence")
+        return rows
+
+    def _unfinished(self) -> UserError:
+        return UserError(f"the run {self.folder} is not finished: newfound resume {self.folder}")
 
 
 def format_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """CSV text that reads back as it was given. Python leaves a carriage return without quotes, and then a row that has
+    one ends there for every reader; such a row is quoted throughout."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
+    plain = csv.writer(text, lineterminator="\n")
+    quoted = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
+    plain.writerow(header)
+    for row in rows:
+        (quoted if any("\r" in cell for cell in row) else plain).writerow(row)
     return text.getvalue()
 
 
 def check_free(folder: Path) -> None:
     """Stop unless ``folder`` is new or empty: a run never mixes with what was there."""
-    if (folder / "settings.yaml").is_file():
-        raise UserError(f"{folder} holds a run already: go on with `newfound resume {folder}`, or choose another --out")
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise UserError(f"{folder} is not an empty folder: choose another --out")
+    with _usable(folder):
+        if (folder / "settings.yaml").is_file():
+            raise UserError(
+                f"{folder} holds a run already: go on with `newfound resume {folder}`, or choose another --out"
+            )
+        if folder.is_symlink() and not folder.exists():
+            raise UserError(f"{folder} is a link to nothing: choose another --out")
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise UserError(f"{folder} is not an empty folder: choose another --out")
+
+
+@contextlib.contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """The folder of a run to come, made and tried before anything is read. If what follows fails and leaves it empty,
+    it goes again, with the folders above that were made for it."""
+    check_free(folder)
+    with _usable(folder):
+        made = [place for place in (folder, *folder.parents) if not place.exists()]
+    try:
+        with _usable(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            tempfile.TemporaryFile(dir=folder).close()
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):
+            for place in made:
+                if place.exists():
+                    place.rmdir()
+        raise
+
+
+@contextlib.contextmanager
+def _usable(folder: Path) -> Iterator[None]:
+    """While entered, what the file system refuses is a sentence about --out; a full disk remains what it is."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in DISK_FULL:
+            raise
+        raise UserError(f"cannot write to {folder}: {_reason(error)}; choose another --out") from None
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """What a JSON file of the run holds; names that are not UTF-8 keep their bytes."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{path} cannot be read: {_reason(error)}") from None
+    if not isinstance(content, dict):
+        raise UserError(f"{path} cannot be read: it holds no names and values")
+    return content
+
+
+def _reason(error: BaseException) -> str:
+    """Why something failed, without the file's name."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

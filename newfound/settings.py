@@ -253,7 +253,8 @@ def from_mapping(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
 
 def _from_mapping(cls: type[T], mapping: Any, where: str, prefix: str) -> T:
     if not isinstance(mapping, Mapping):
-        raise UserError(f"{where}: {prefix.rstrip('.') or 'the file'} should hold names and values, not {brief(mapping)}")
+        name = prefix.rstrip(".") or "the file"
+        raise UserError(f"{where}: {name} should hold names and values, not {brief(mapping)}")
     hints = typing.get_type_hints(cls)
     known = {f.name: f for f in dataclasses.fields(cls)}  # type: ignore[arg-type]
     values = {}
@@ -265,7 +266,7 @@ def _from_mapping(cls: type[T], mapping: Any, where: str, prefix: str) -> T:
     try:
         return cls(**values)
     except UserError as error:
-        raise UserError(f"{where}: {prefix}{error}" if prefix else f"{where}: {error}") from None
+        raise UserError(f"{where}: {prefix}{error}") from None
 
 
 def _did_you_mean(key: str, known: Mapping[str, Any]) -> str:

@@ -110,7 +110,8 @@ class Representation(Stage):
         """
         n, known = len(batch.labels), self.sampler.pools[0].per_batch
         logits = self.classifier(features).float().unflatten(0, (2, n))
-        truth = F.one_hot(batch.labels[:known], self.n_known + self.n_novel).float()
+        # Not one_hot, which looks at the labels on the host.
+        truth = (batch.labels[:known, None] == torch.arange(logits.shape[-1], device=logits.device)).float()
         if not self.online:
             return {"cls": cross_entropy(logits[:, :known], truth)}
         features = self._of_images(features)[known:]
