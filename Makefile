@@ -27,6 +27,7 @@ lint: $(VENV)/dev
 	$(BIN)/mypy
 
 wheel: $(VENV)/dev
+	rm -rf build
 	$(BIN)/python -m build --wheel --quiet
 
 $(VENV)/python:

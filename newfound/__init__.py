@@ -10,9 +10,10 @@ from newfound._version import __version__
 if TYPE_CHECKING:
     from newfound.discovery import Discovery, discover, resume
     from newfound.errors import UserError
-    from newfound.estimator import Discoverer, load
+    from newfound.estimator import APL, Discoverer, load
 
 _PLACES = {
+    "APL": "newfound.estimator",
     "Discoverer": "newfound.estimator",
     "Discovery": "newfound.discovery",
     "UserError": "newfound.errors",
@@ -21,7 +22,7 @@ _PLACES = {
     "resume": "newfound.discovery",
 }
 
-__all__ = ["Discoverer", "Discovery", "UserError", "__version__", "discover", "load", "resume"]
+__all__ = ["APL", "Discoverer", "Discovery", "UserError", "__version__", "discover", "load", "resume"]
 
 
 def __getattr__(name: str) -> Any:

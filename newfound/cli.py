@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from newfound._version import __version__
-from newfound.errors import UserError
+from newfound.errors import Diverged, UserError
 from newfound.progress import Reporter
 
 if TYPE_CHECKING:
@@ -36,6 +37,11 @@ WRONG_CALL: tuple[type[BaseException], ...] = typer.BadParameter.__mro__[1:3]
 
 MOST_LINES = 20
 """Categories that are printed one by one."""
+
+WRONG_PLACE = (
+    errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP,
+)  # fmt: skip
+"""What the file system says of a path that was given wrongly."""
 
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
 Seed = Annotated[int, typer.Option(help="Everything random follows from it.", min=0, max=2**31 - 1)]
@@ -77,7 +83,7 @@ def root(
 @app.command()
 def demo(
     out: Annotated[Path | None, typer.Option(help="The run folder; by default a new newfound-demo here.")] = None,
-    method: Method = "kmeans",
+    method: Method = "apl",
     device: Device = "auto",
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -104,11 +110,12 @@ def discover(
         str | None, typer.Option(help="A data set instead of folders; see `newfound data list`.")
     ] = None,
     data: Annotated[Path | None, typer.Option(help="The folder that the data set's files are in.")] = None,
+    task: Annotated[str | None, typer.Option(help="One task of the data set, such as an alphabet.")] = None,
     method: Method = "kmeans",
     recipe: Annotated[str | None, typer.Option(help="A recipe's name or a YAML file.")] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as stage1.epochs=50.")] = None,
     device: Device = "auto",
-    threads: Annotated[int, typer.Option(help="CPU threads; 0 takes what there are.", min=0)] = 0,
+    threads: Annotated[int, typer.Option(help="CPU threads; 0 takes what there are.", min=0, max=1024)] = 0,
     cache: Cache = None,
     seed: Seed = 0,
     quiet: Quiet = False,
@@ -116,7 +123,7 @@ def discover(
 ) -> None:
     """Find the categories in a pile of images."""
     from newfound.discovery import discover as find
-    from newfound.settings import parse_changes
+    from newfound.recipe import parse_changes
 
     changes = parse_changes(settings or [])
     found = _to_the_end(
@@ -128,6 +135,7 @@ def discover(
             dataset=dataset,
             data=data,
             labels=labels,
+            task=task,
             method=method,
             recipe=recipe,
             settings=changes,
@@ -142,11 +150,18 @@ def discover(
 
 
 @app.command()
-def resume(run: RunFolder, quiet: Quiet = False, as_json: Json = False) -> None:
+def resume(
+    run: RunFolder,
+    device: Annotated[
+        str | None, typer.Option(help="Another device to go on on: auto, cpu, cuda or cuda:N; by default the run's.")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
     """Go on with a run that was interrupted."""
     from newfound.discovery import resume as go_on
 
-    _print_discovery(_to_the_end(lambda: go_on(run, reporter=Reporter(quiet))), as_json)
+    _print_discovery(_to_the_end(lambda: go_on(run, device=device, reporter=Reporter(quiet))), as_json)
 
 
 @app.command()
@@ -190,7 +205,7 @@ def predict(
 def methods(as_json: Json = False) -> None:
     """List the methods there are, with their recipes."""
     from newfound.methods import METHODS
-    from newfound.settings import recipe_names
+    from newfound.recipe import recipe_names
 
     def recipes(name: str) -> list[str]:
         return [r for r in recipe_names() if r.startswith(f"{name}-")]
@@ -304,15 +319,15 @@ def _status() -> int:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             remedy = "free some space and call again; a run goes on with `newfound resume`"
             return _complain(f"the disk is full ({error}): {remedy}", 1)
-        raise
-    except RuntimeError as error:
-        if type(error).__name__ == "Diverged":
-            return _complain(str(error), 1)
-        raise
+        if not isinstance(error.filename, str | bytes):
+            raise
+        return _complain(f"{os.fsdecode(error.filename)}: {error.strerror}", 2 if error.errno in WRONG_PLACE else 1)
+    except Diverged as error:
+        return _complain(str(error), 1)
 
 
 def _complain(text: str, status: int) -> int:
-    line = " ".join(text.split("\n"))
+    line = " ".join(text.splitlines())
     sys.stderr.buffer.write(f"newfound: {line}\n".encode(errors="surrogateescape"))
     sys.stderr.flush()
     return status

@@ -13,9 +13,13 @@ from newfound.cluster.kmeans import kmeans
 from newfound.cluster.spectral import spectral
 from newfound.data.collection import Reading
 from newfound.data.digits import read_digits
-from newfound.discovery import Discovery, discover
+from newfound.discovery import Discovery, discover, evaluate_run
+from newfound.engine.device import pick_device
+from newfound.engine.loop import Engine
 from newfound.evaluate.protocol import evaluate_unlabelled
+from newfound.methods import get_method
 from newfound.progress import Reporter
+from newfound.recipe import resolve_settings
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -48,18 +52,30 @@ class DemoTable:
         test = self.found.result["test"]["strict"]
         shares = ", ".join(f"{part} {test[part]:.1%}" for part in ("old", "new", "all"))
         console.print(f"On {images['test']} digits never seen, one classifier over all ten: {shares}.", highlight=False)
-        console.print(
-            f"The run is in {folder or self.found.folder}/ (assignments.csv, result.json, model/).", highlight=False
-        )
+        place = folder or self.found.folder
+        console.print(f"The run is in {place}/ (assignments.csv, result.json, model/).", highlight=False)
+        console.print(f"A picture of what was found: {place / 'categories.png'}", highlight=False)
 
 
 def run_demo(out: Path | None, *, method: str, device: str, seed: int, reporter: Reporter) -> DemoTable:
     """Discover the odd digits with ``method``, and cluster their raw pixels for comparison."""
     out = out or free_folder(Path("newfound-demo"))
+    reading = read_digits(seed)
+    rows = pixel_rows(reading, seed, reporter)
+    if method != "kmeans":
+        rows["k-means on a classifier's features"] = kmeans_row(reading, device, seed, reporter)
     found = discover(dataset="digits", method=method, device=device, seed=seed, out=out, reporter=reporter)
-    rows = pixel_rows(read_digits(seed), seed, reporter)
     rows[f"newfound, {method}"] = found.result["unlabelled"]["accuracy"]
     return DemoTable(rows, found)
+
+
+def kmeans_row(reading: Reading, device: str, seed: int, reporter: Reporter) -> float:
+    """Novel accuracy of the paper's k-means row."""
+    settings = resolve_settings("kmeans", "kmeans-digits", {})
+    engine = Engine(reading.collection, pick_device(device), seed=seed, reporter=reporter)
+    outcome = get_method("kmeans").load()(settings).fit(reading.collection, engine)
+    accuracy: float = evaluate_run(outcome.model, reading, outcome.assignments, engine)["unlabelled"]["accuracy"]
+    return accuracy
 
 
 def free_folder(wanted: Path) -> Path:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import platform
 import time
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,8 +23,9 @@ from newfound.errors import Interrupted, UserError
 from newfound.files import write_json
 from newfound.methods import get_method
 from newfound.progress import Reporter
-from newfound.run import Call, Run, check_free
-from newfound.settings import Settings, from_mapping, load_recipe, override
+from newfound.recipe import default_recipe, resolve_settings
+from newfound.run import MOST_THREADS, Call, Run, claimed
+from newfound.settings import Settings, brief
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,11 @@ class Discovery:
         """The discovery that a finished run folder holds."""
         result, rows = run.read_result(), run.read_assignments()
         images, categories = tuple(r["image"] for r in rows), tuple(r["category"] for r in rows)
-        return cls(run.folder, images, categories, tuple(float(r["confidence"]) for r in rows), result)
+        try:
+            confidence = tuple(float(r["confidence"]) for r in rows)
+        except ValueError as error:
+            raise UserError(f"{run.folder / 'assignments.csv'} cannot be read: {error}") from None
+        return cls(run.folder, images, categories, confidence, result)
 
     def __len__(self) -> int:
         return len(self.images)
@@ -85,6 +92,7 @@ def discover(
     dataset: str | None = None,
     data: str | Path | None = None,
     labels: str | Path | None = None,
+    task: str | None = None,
     method: str = "kmeans",
     recipe: str | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -97,14 +105,10 @@ def discover(
     """Find ``n_novel`` categories among unlabelled images, and leave everything in the run folder ``out``.
 
     ``labelled`` has one folder a category (or any tree, with ``labels``, a CSV file image,label); ``unlabelled`` is any
-    tree of images. Instead of both, ``dataset`` names a data set, whose files are in ``data``. ``settings`` maps dotted
-    names to values, such as {"stage1.epochs": 50}, and goes over the ``recipe``. Decoded images are kept in ``cache``,
-    by default the user's cache folder.
+    tree of images. Instead of both, ``dataset`` names a data set, whose files are in ``data``; ``task`` takes one of
+    its tasks, such as an alphabet of OmniGlot. ``settings`` maps dotted names to values, such as {"stage1.epochs": 50},
+    and goes over the ``recipe``. Decoded images are kept in ``cache``, by default the user's cache folder.
     """
-    import torch
-
-    from newfound.engine.device import pick_device
-
     reporter = reporter or Reporter(quiet=True)
     source = Source(
         dataset=dataset,
@@ -113,34 +117,82 @@ def discover(
         unlabelled=str(unlabelled) if unlabelled else None,
         labels=str(labels) if labels else None,
         n_novel=n_novel,
+        task=task,
     ).absolute()
-    resolved = resolve_settings(method, recipe or f"{method}-{source.recipe}", settings or {})
-    place = Path(cache).absolute() if cache else default_cache()
-    call = Call(source, seed, str(pick_device(device)), threads or torch.get_num_threads(), str(place))
     folder = Path(out)
-    check_free(folder)
-    reading = read_call(call, resolved, reporter)
-    return _execute(Run.create(folder, call, resolved), reading, reporter)
+    _require_outside(source, folder, "--out")
+    if cache:
+        _require_outside(source, Path(cache), "--cache")
+    with _interrupted("interrupted before the run began; call again"):
+        import torch
+
+        from newfound.engine.device import pick_device
+
+        resolved = resolve_settings(method, recipe or default_recipe(method, *source.recipes), settings or {})
+        place = Path(cache).absolute() if cache else default_cache()
+        call = Call(source, seed, str(pick_device(device)), threads or torch.get_num_threads(), str(place))
+        _check_numbers(seed, call.threads)
+        with claimed(folder):
+            reading = read_call(call, resolved, reporter)
+            run = Run.create(folder, call, resolved)
+    with _interrupted(f"interrupted; {_how_to_go_on(run)}"):
+        return _execute(run, reading, reporter)
 
 
-def resume(folder: str | Path, *, reporter: Reporter | None = None) -> Discovery:
-    """Go on with an interrupted run from its newest checkpoint; a finished one is given back as it is."""
+def resume(folder: str | Path, *, device: str | None = None, reporter: Reporter | None = None) -> Discovery:
+    """Go on with an interrupted run from its newest checkpoint; a finished one is given back as it is.
+
+    ``device`` moves the run to another one than it began on.
+    """
     reporter = reporter or Reporter(quiet=True)
     run = Run.open(Path(folder))
     if run.finished:
         reporter.say(f"the run {folder} is finished already")
         return Discovery.of(run)
-    return _execute(run, read_call(run.call, run.settings, reporter), reporter)
+    with _interrupted(f"interrupted; {_how_to_go_on(run)}"):
+        if device is not None:
+            run = _moved(run, device, reporter)
+        return _execute(run, read_call(run.call, run.settings, reporter), reporter)
 
 
-def resolve_settings(method: str, recipe: str, changes: Mapping[str, Any]) -> Settings:
-    """The recipe with ``changes`` over it, checked."""
-    row = get_method(method)
-    mapping = load_recipe(recipe)
-    if mapping.get("method") != method:
-        raise UserError(f"the recipe {recipe} is for the method {mapping.get('method')}, not {method}")
-    from_mapping(row.settings, mapping, f"recipe {recipe}")
-    return from_mapping(row.settings, override(mapping, changes), "--set")
+def _moved(run: Run, device: str, reporter: Reporter) -> Run:
+    """The same run on that device."""
+    from newfound.engine.device import pick_device
+
+    here = str(pick_device(device))
+    if here != run.call.device:
+        remark = "the result is no longer bit for bit that of an uninterrupted run"
+        reporter.say(f"the run {run.folder} began on {run.call.device} and goes on on {here}: {remark}")
+    return replace(run, call=replace(run.call, device=here))
+
+
+@contextlib.contextmanager
+def _interrupted(sentence: str) -> Iterator[None]:
+    """While entered, Ctrl-C and SIGTERM end with that sentence; one that knows better keeps its own."""
+    try:
+        yield
+    except Interrupted:
+        raise
+    except KeyboardInterrupt:
+        raise Interrupted(sentence) from None
+
+
+def _how_to_go_on(run: Run) -> str:
+    return f"go on with `newfound resume {run.folder}`"
+
+
+def _require_outside(source: Source, folder: Path, option: str) -> None:
+    """Stop if ``folder`` lies among the images: what is written there would be read as images the next time."""
+    for name, root in (("--labelled", source.labelled), ("--unlabelled", source.unlabelled)):
+        if root and Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(root)):
+            raise UserError(f"{option} {folder} lies inside {name} {root}, among the images: choose a place outside")
+
+
+def _check_numbers(seed: int, threads: int) -> None:
+    if not 0 <= seed < 2**31:
+        raise UserError(f"--seed {brief(seed)}: it has to be from 0 to {2**31 - 1:,}")
+    if not 1 <= threads <= MOST_THREADS:
+        raise UserError(f"--threads {brief(threads)}: it has to be from 0 to {MOST_THREADS:,}")
 
 
 def read_call(call: Call, settings: Settings, reporter: Reporter) -> Reading:
@@ -155,6 +207,7 @@ def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
     from newfound.engine.device import pick_device
     from newfound.engine.loop import Engine
     from newfound.engine.metrics import Metrics
+    from newfound.report.sheet import contact_sheet
 
     began = time.monotonic()
     with run.locked():
@@ -177,7 +230,7 @@ def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
         try:
             outcome = get_method(run.settings.method).load()(run.settings).fit(reading.collection, engine)
         except Interrupted as error:
-            raise Interrupted(f"{error}; go on with `newfound resume {run.folder}`") from None
+            raise Interrupted(f"{error}; {_how_to_go_on(run)}") from None
         finally:
             metrics.close()
         outcome.model.save(run.folder / "model")
@@ -185,6 +238,8 @@ def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
         result = _describe(run, reading, outcome, engine)
         result |= evaluate_run(outcome.model, reading, outcome.assignments, engine, outcome.earlier)
         result["seconds"]["since_start"] = round(time.monotonic() - began, 3)
+        sheet = contact_sheet(reading.collection, outcome.assignments, outcome.confidence, len(outcome.model.novel))
+        sheet.save(run.folder / "categories.png")
         write_json(run.folder / "result.json", result)
     return Discovery.of(run)
 

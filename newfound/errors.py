@@ -11,7 +11,3 @@ class Interrupted(KeyboardInterrupt):
 
 class Diverged(RuntimeError):
     """A loss is no longer a number. Exit status 1."""
-
-
-class Diverged(RuntimeError):
-    """A loss is no longer a number. Exit status 1."""

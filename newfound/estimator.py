@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 from newfound.data.cache import decode_cached
 from newfound.data.collection import Collection, Task
 from newfound.data.store import ImageStore
-from newfound.discovery import resolve_settings
 from newfound.engine.device import pick_device
 from newfound.engine.features import read_features
 from newfound.engine.loop import Engine
@@ -23,6 +23,8 @@ from newfound.evaluate.accuracy import clustering_accuracy
 from newfound.methods import get_method
 from newfound.model import Model, load_model
 from newfound.progress import Reporter
+from newfound.recipe import default_recipe, resolve_settings
+from newfound.settings import brief
 
 Images = np.ndarray | Sequence[str | Path]
 
@@ -36,7 +38,7 @@ class Discoverer(ClusterMixin, BaseEstimator):
     n_novel : how many categories to look for among the unlabelled images.
     recipe : a recipe's name or a YAML file; by default the method's recipe for folders.
     settings : dotted names and values that go over the recipe, such as {"stage1.epochs": 50}.
-    random_state : the seed, a whole number.
+    random_state : the seed, a whole number; None draws a fresh one at every fit.
     device : "auto", "cpu" or "cuda".
     verbose : whether progress is shown on standard error.
 
@@ -55,7 +57,7 @@ class Discoverer(ClusterMixin, BaseEstimator):
         n_novel: int = 2,
         recipe: str | None = None,
         settings: Mapping[str, Any] | None = None,
-        random_state: int = 0,
+        random_state: int | None = 0,
         device: str = "auto",
         verbose: bool = False,
     ) -> None:
@@ -68,19 +70,23 @@ class Discoverer(ClusterMixin, BaseEstimator):
         self.verbose = verbose
 
     def fit(self, images: Images, labels: Sequence[Any]) -> Discoverer:
-        """Learn from uint8 images [N, H, W] or [N, H, W, C], or from paths. A label of -1 (or None among strings) means
-        unknown, as in sklearn.semi_supervised."""
-        settings = resolve_settings(self.method, self.recipe or f"{self.method}-folder", self.settings or {})
+        """Learn from uint8 images [N, H, W] or [N, H, W, C], or from paths. A label of -1, NaN or (among strings) None
+        means unknown, as in sklearn.semi_supervised."""
+        seed = _seed(self.random_state)
+        settings = resolve_settings(self.method, self.recipe or self._default_recipe(), self.settings or {})
         store = self._store(images, settings.data.size)
         names, numbers = _number_labels(labels, len(store))
         unknown = np.flatnonzero(numbers < 0)
-        rng = np.random.default_rng([self.random_state, 0xDA7A])
+        rng = np.random.default_rng([seed, 0xDA7A])
         order = np.concatenate([np.flatnonzero(numbers >= 0), rng.permutation(unknown)])
         classes = tuple(str(name) for name in names)
         task = Task("", self.n_novel, np.arange(len(order) - len(unknown), len(order)))
         collection = Collection(store.take(order), numbers[order], classes, (task,))
-        engine = Engine(collection, pick_device(self.device), seed=self.random_state, reporter=self._reporter())
-        outcome = get_method(self.method).load()(settings).fit(collection, engine)
+        device = pick_device(self.device)
+        # The caller's random numbers go on as if nothing had been fitted.
+        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            engine = Engine(collection, device, seed=seed, reporter=self._reporter())
+            outcome = get_method(self.method).load()(settings).fit(collection, engine)
         self._adopt(outcome.model, names)
         self.labels_ = self.classes_[np.maximum(numbers, 0)]
         self.confidence_ = np.ones(len(store))
@@ -89,11 +95,18 @@ class Discoverer(ClusterMixin, BaseEstimator):
         self.confidence_[hidden] = outcome.confidence
         return self
 
+    def _default_recipe(self) -> str:
+        return default_recipe(self.method, "folder", "folder-natural")
+
+    def fit_predict(self, images: Images, labels: Sequence[Any]) -> np.ndarray:
+        """A category for every image given [N], known ones as labelled: ``labels_`` after ``fit``."""
+        return self.fit(images, labels).labels_
+
     def _adopt(self, model: Model, known: np.ndarray) -> None:
         self.model_ = model
         model.numbered = known.dtype.kind in "iu"
         if model.numbered:
-            self.novel_classes_ = known.max() + 1 + np.arange(len(model.novel))
+            self.novel_classes_ = max(known.max(), -1) + 1 + np.arange(len(model.novel))
         else:
             self.novel_classes_ = np.array(model.novel, dtype=object)
         self.classes_ = np.concatenate([known, self.novel_classes_])
@@ -102,17 +115,21 @@ class Discoverer(ClusterMixin, BaseEstimator):
         return Reporter(quiet=not self.verbose)
 
     def _store(self, images: Images, size: int, channels: int = 3) -> ImageStore:
-        if not isinstance(images, np.ndarray):
-            paths, reporter = list(images), self._reporter()
+        if not isinstance(images, np.ndarray) or (images.ndim == 1 and images.dtype.kind in "UO"):
+            paths, reporter = _paths(images), self._reporter()
             store, _, skipped = decode_cached(paths, size, channels=channels, cache=None, reporter=reporter)
             if skipped:
                 first = f"{skipped[0].file}: {skipped[0].reason}"
                 raise UserError(f"{len(skipped)} images cannot be read; the first is {first}")
             return store
-        if images.dtype != np.uint8 or images.ndim not in (3, 4) or len(images) == 0:
+        if images.dtype != np.uint8 or images.ndim not in (3, 4) or images.size == 0:
             raise UserError(f"expected uint8 images [N, H, W] or [N, H, W, C], got {images.dtype} {images.shape}")
         if images.shape[1] != images.shape[2]:
             raise UserError(f"images have to be square, not {images.shape[1]} x {images.shape[2]}")
+        if images.ndim == 4 and images.shape[3] not in (1, 3):
+            raise UserError(
+                f"images have 1 channel (grey) or 3 (red, green, blue), the last axis; not {images.shape[3]}"
+            )
         return ImageStore.from_pixels(images)
 
     def _apply(self, images: Images, *, logits: bool) -> torch.Tensor:
@@ -152,6 +169,37 @@ class Discoverer(ClusterMixin, BaseEstimator):
         self.model_.save(Path(folder))
 
 
+class APL(Discoverer):
+    """The paper's method, adaptive prototype learning: a Discoverer whose recipe follows the ``domain`` of the images,
+    "natural" (photographs and the like) or "symbolic" (characters, dark on white)."""
+
+    method = "apl"
+
+    def __init__(
+        self,
+        n_novel: int = 2,
+        *,
+        domain: str = "natural",
+        recipe: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+        random_state: int | None = 0,
+        device: str = "auto",
+        verbose: bool = False,
+    ) -> None:
+        self.n_novel = n_novel
+        self.domain = domain
+        self.recipe = recipe
+        self.settings = settings
+        self.random_state = random_state
+        self.device = device
+        self.verbose = verbose
+
+    def _default_recipe(self) -> str:
+        if self.domain not in ("natural", "symbolic"):
+            raise UserError(f"domain is {self.domain!r}; it can be natural or symbolic")
+        return f"apl-folder-{self.domain}"
+
+
 def load(folder: str | Path) -> Discoverer:
     """The Discoverer of a saved model or of a finished run, ready to predict."""
     path = Path(folder)
@@ -162,18 +210,61 @@ def load(folder: str | Path) -> Discoverer:
     return estimator
 
 
+def _seed(random_state: Any) -> int:
+    """The seed that ``random_state`` stands for."""
+    if random_state is None:
+        return int(np.random.default_rng().integers(2**31))
+    if not isinstance(random_state, int | np.integer) or not 0 <= random_state < 2**31:
+        raise UserError(f"random_state is a whole number from 0 to {2**31 - 1:,} or None, not {brief(random_state)}")
+    return int(random_state)
+
+
+def _paths(images: Any) -> list[str | Path]:
+    """The paths in a list of them."""
+    if isinstance(images, str | bytes | os.PathLike):
+        raise UserError(f"images is the single path {brief(os.fspath(images))}: give a list of paths")
+    try:
+        paths = list(images)
+    except TypeError:
+        raise UserError(f"images are a uint8 array or a list of paths, not {brief(images)}") from None
+    if not paths:
+        raise UserError("there are no images: the list of paths is empty")
+    for path in paths:
+        if hasattr(path, "shape"):
+            raise UserError("images are one array or a list of paths, not a list of arrays: stack them with np.stack")
+        if not isinstance(path, str | os.PathLike):
+            raise UserError(f"images are a uint8 array or a list of paths; the list holds {brief(path)}")
+    return [path if isinstance(path, str) else Path(path) for path in paths]
+
+
 def _number_labels(labels: Sequence[Any], n: int) -> tuple[np.ndarray, np.ndarray]:
     """The known categories, sorted, and for every image its number among them or -1."""
-    values = list(labels)
+    try:
+        values = [_label(value) for value in labels]
+    except TypeError:
+        raise UserError(f"labels are a list or an array with one label an image, not {brief(labels)}") from None
     if len(values) != n:
         raise UserError(f"{n} images but {len(values)} labels")
-    unknown = [value is None or (isinstance(value, int | np.integer) and value == -1) for value in values]
-    known = sorted({value for value, hidden in zip(values, unknown, strict=True) if not hidden})
+    known = {value for value in values if value is not None}
     if not known:
         raise UserError("no image has a label: give the labels of the categories you know")
-    if all(isinstance(value, int | np.integer) for value in known):
-        names = np.array(known, dtype=np.int64)
-    else:
-        names = np.array([str(value) for value in known], dtype=object)
-    number = {value: i for i, value in enumerate(known)}
-    return names, np.array([-1 if u else number[v] for v, u in zip(values, unknown, strict=True)], dtype=np.int64)
+    numbered = {value for value in known if isinstance(value, int)}
+    if numbered and numbered != known:
+        one, other = min(numbered), min(known - numbered)
+        raise UserError(f"labels are either whole numbers or strings; these are both, such as {one} and {brief(other)}")
+    names = np.array(sorted(known), dtype=np.int64 if numbered else object)
+    number = {name: i for i, name in enumerate(names.tolist())}
+    return names, np.array([-1 if value is None else number[value] for value in values], dtype=np.int64)
+
+
+def _label(value: Any) -> int | str | None:
+    """A label as a whole number or a string; None if it says that the category is unknown."""
+    if value is None or isinstance(value, str):
+        return None if value is None else str(value)
+    if isinstance(value, float | np.floating):
+        if np.isnan(value):
+            return None
+        value = int(value) if float(value).is_integer() else value  # a column with gaps holds floats
+    if not isinstance(value, int | np.integer | np.bool_) or abs(int(value)) >= 2**62:
+        raise UserError(f"a label is a whole number or a string, or -1, None or NaN if unknown; not {brief(value)}")
+    return None if value == -1 else int(value)

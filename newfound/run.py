@@ -21,7 +21,8 @@ from newfound.data.sources import Source
 from newfound.errors import UserError
 from newfound.files import write_json, write_text
 from newfound.methods import get_method
-from newfound.settings import Settings, brief, from_mapping, load_yaml, to_mapping
+from newfound.recipe import load_yaml
+from newfound.settings import Settings, brief, from_mapping, to_mapping
 
 FORMAT = 1
 
@@ -202,10 +203,9 @@ def claimed(folder: Path) -> Iterator[None]:
             tempfile.TemporaryFile(dir=folder).close()
         yield
     except BaseException:
-        with contextlib.suppress(OSError):
-            for place in made:
-                if place.exists():
-                    place.rmdir()
+        for place in made:
+            with contextlib.suppress(OSError):
+                place.rmdir()
         raise
 
 

@@ -10,10 +10,7 @@ import types
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import resources
 from typing import Any, Literal, TypeVar
-
-import yaml
 
 from newfound.errors import UserError
 
@@ -27,7 +24,7 @@ MOST_CHARACTERS = 80
 """Of a value in a message."""
 
 _brief = reprlib.Repr()
-_brief.maxlevel, _brief.maxlist, _brief.maxdict, _brief.maxstring, _brief.maxother = 2, 4, 4, 60, 60
+_brief.maxlevel, _brief.maxlist, _brief.maxdict, _brief.maxstring, _brief.maxother = 2, 4, 4, 60, 80
 
 
 def number(default: float | None, low: float, high: float = math.inf) -> Any:
@@ -38,12 +35,12 @@ def number(default: float | None, low: float, high: float = math.inf) -> Any:
 def brief(value: Any) -> str:
     """What a message shows of a value: its beginning, where it is long or lists within lists."""
     try:
-        return _cut(_brief.repr(value))
+        return cut(_brief.repr(value))
     except ValueError:  # a whole number of thousands of digits
         return "a huge number"
 
 
-def _cut(text: str) -> str:
+def cut(text: str) -> str:
     """The text of a name, or its beginning where it is long."""
     return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
 
@@ -260,7 +257,7 @@ def _from_mapping(cls: type[T], mapping: Any, where: str, prefix: str) -> T:
     values = {}
     for key, value in mapping.items():
         if key not in known:
-            name = _cut(str(key)) if isinstance(key, str) else brief(key)
+            name = cut(str(key)) if isinstance(key, str) else brief(key)
             raise UserError(f"{where}: there is no setting {prefix}{name}{_did_you_mean(name, known)}")
         values[key] = _convert(value, hints[key], known[key], where, f"{prefix}{key}")
     try:
@@ -339,50 +336,3 @@ def override(mapping: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, A
             inner = inner[part]
         inner[last] = value
     return result
-
-
-def parse_changes(assignments: list[str]) -> dict[str, Any]:
-    """What ``--set name=value`` said, values read as YAML."""
-    changes = {}
-    for text in assignments:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            raise UserError(f"--set {_cut(text)}: write it as name=value, for instance --set stage1.epochs=50")
-        try:
-            changes[name.strip()] = yaml.safe_load(value)
-        except (yaml.YAMLError, ValueError, RecursionError):  # a date such as 2001-13-45 is a ValueError
-            raise UserError(f"--set {_cut(text)}: the value cannot be read") from None
-    return changes
-
-
-def recipe_names() -> list[str]:
-    """The recipes inside the package, sorted."""
-    folder = resources.files("newfound") / "recipes"
-    return sorted(p.name.removesuffix(".yaml") for p in folder.iterdir() if p.name.endswith(".yaml"))
-
-
-def load_recipe(name: str) -> dict[str, Any]:
-    """The recipe of that name inside the package, or the YAML file at that path."""
-    if name in recipe_names():
-        text = (resources.files("newfound") / "recipes" / f"{name}.yaml").read_text(encoding="utf-8")
-    else:
-        try:
-            with open(name, encoding="utf-8") as file:
-                text = file.read()
-        except (OSError, UnicodeDecodeError):
-            known = ", ".join(recipe_names())
-            raise UserError(
-                f"there is no recipe {name}, nor a readable file of that name; there are: {known}"
-            ) from None
-    return load_yaml(text, f"recipe {name}")
-
-
-def load_yaml(text: str, where: str) -> dict[str, Any]:
-    """A mapping from YAML text, loaded safely."""
-    try:
-        mapping = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UserError(f"{where} is not valid YAML: {' '.join(str(error).split())}") from None
-    if not isinstance(mapping, dict):
-        raise UserError(f"{where} should hold names and values")
-    return mapping

@@ -1,3 +1,4 @@
+import errno
 import json
 import subprocess
 import sys
@@ -6,6 +7,9 @@ import time
 import numpy as np
 import pytest
 from PIL import Image
+
+from newfound import cli
+from newfound.errors import Diverged
 
 QUICK = ["--set", "stage1.epochs=2"]
 
@@ -77,7 +81,9 @@ def test_a_folder_becomes_categories_in_one_command(folders):
     assert "images/s" in done.stderr
     names = {p.name for p in out.iterdir() if not p.name.startswith(".")}
     expected = {"settings.yaml", "collection.json", "metrics.jsonl", "checkpoint", "model"}
-    assert names == expected | {"assignments.csv", "skipped.csv", "result.json"}
+    assert names == expected | {"assignments.csv", "skipped.csv", "result.json", "categories.png"}
+    with Image.open(out / "categories.png") as sheet:
+        assert sheet.size == (16 * (48 + 3) + 3, 2 * (48 + 3) + 3)
     assert "notes.txt" in (out / "skipped.csv").read_text()
 
     truth = folders / "truth.csv"
@@ -222,3 +228,116 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path):
     newest = max(p.name for p in (run / "checkpoint").glob("stage1-*"))
     state = json.loads((run / "checkpoint" / newest / "state.json").read_text())
     assert f"stopped after step {state['step']} of 20000" in errors
+
+
+def status_of(error, monkeypatch, capsys):
+    """The exit status and the lines on standard error of a command that ends with that error."""
+
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(cli, "app", fail)
+    return cli._status(), capsys.readouterr().err.splitlines()
+
+
+@pytest.mark.parametrize("name", ["ENOENT", "ENOTDIR", "EISDIR", "EACCES", "EPERM", "EROFS", "ENAMETOOLONG", "ELOOP"])
+def test_a_path_the_system_refuses_is_one_line_and_status_2(name, monkeypatch, capsys):
+    error = OSError(getattr(errno, name), "Refused", "some/where")
+    assert status_of(error, monkeypatch, capsys) == (2, ["newfound: some/where: Refused"])
+
+
+def test_other_failures_of_a_file_are_one_line_and_status_1(monkeypatch, capsys):
+    error = OSError(errno.EIO, "Input/output error", "some/where")
+    assert status_of(error, monkeypatch, capsys) == (1, ["newfound: some/where: Input/output error"])
+    status, lines = status_of(OSError(errno.ENOSPC, "No space left", "some/where"), monkeypatch, capsys)
+    assert status == 1
+    assert len(lines) == 1
+    assert "the disk is full" in lines[0]
+
+
+def test_a_failure_that_names_no_file_keeps_its_traceback(monkeypatch, capsys):
+    with pytest.raises(OSError, match="strange"):
+        status_of(OSError(errno.EIO, "strange"), monkeypatch, capsys)
+
+
+def test_a_loss_that_is_no_number_is_one_line_and_status_1(monkeypatch, capsys, tmp_path):
+    done = newfound("discover", "--dataset", "digits", "--set", "stage1.lr=1e30", "--out", tmp_path / "run", "--quiet")
+    assert done.returncode == 1
+    assert done.stderr.startswith("newfound: the loss is no longer a number")
+    assert len(done.stderr.splitlines()) == 1
+
+    class Other(RuntimeError):
+        pass
+
+    Other.__name__ = "Diverged"
+    with pytest.raises(Other):
+        status_of(Other("mine"), monkeypatch, capsys)
+    assert status_of(Diverged("no number"), monkeypatch, capsys) == (1, ["newfound: no number"])
+
+
+def called(words, monkeypatch, capsys):
+    """The exit status and standard error of a command, run in this process."""
+    monkeypatch.setattr(sys, "argv", ["newfound", *map(str, words), "--quiet"])
+    return cli._status(), capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--set", "network=foo"], "network is 'foo'; it can be resnet18"),
+        (["--set", "method=foo"], "choose it with --method"),
+        (["--set", "stage1.lr=.inf"], "stage1.lr is inf; it has to be finite"),
+        (["--set", "stage1.lr=.nan"], "stage1.lr is nan; it has to be finite"),
+        (["--set", "stage1.epochs=10000000"], "it has to be from 1 to 1,000,000"),
+        (["--set", "stage1.batch=10000000"], "it has to be from 1 to 1,000,000"),
+        (["--set", "stage1.nesterov=true", "--set", "stage1.momentum=0"], "stage1.nesterov needs a momentum"),
+        (["--threads", 5000], "--threads"),
+    ],
+)
+def test_wrong_settings_are_refused_before_the_run_folder_is_made(words, complaint, monkeypatch, capsys, tmp_path):
+    made = []
+    monkeypatch.setattr("newfound.discovery.claimed", made.append)
+    status, errors = called(["discover", "--dataset", "digits", *words, "--out", tmp_path / "run"], monkeypatch, capsys)
+    assert status == 2
+    assert len(errors.splitlines()) == 1
+    assert complaint in errors
+    assert not made
+
+
+@pytest.mark.parametrize(("place", "complaint"), [("pile/new", "lies inside --unlabelled"), ("file/new", "Not a dir")])
+def test_a_wrong_place_for_the_run_is_one_line_and_status_2(place, complaint, folders, monkeypatch, capsys):
+    (folders / "file").write_text("mine")
+    trees = ["--labelled", folders / "known", "--unlabelled", folders / "pile", "--novel", 2]
+    status, errors = called(["discover", *trees, "--out", folders / place], monkeypatch, capsys)
+    assert status == 2
+    assert len(errors.splitlines()) == 1
+    assert complaint in errors
+    assert not (folders / "pile" / "new").exists()
+
+
+def test_ctrl_c_says_how_to_go_on_wherever_it_comes(monkeypatch, capsys, tmp_path):
+    from newfound import discovery
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    run = tmp_path / "run"
+    words = ["discover", "--dataset", "digits", *QUICK, "--out", run]
+    with monkeypatch.context() as patch:
+        patch.setattr(discovery, "read_call", interrupt)
+        found = called(words, monkeypatch, capsys)
+    assert found == (130, "newfound: interrupted before the run began; call again\n")
+    monkeypatch.setattr(discovery, "_write_assignments", interrupt)
+    found = called(words, monkeypatch, capsys)
+    assert found == (130, f"newfound: interrupted; go on with `newfound resume {run}`\n")
+
+
+def test_resume_takes_a_device(tmp_path, finished, monkeypatch, capsys):
+    import shutil
+
+    run = tmp_path / "run"
+    shutil.copytree(finished, run)
+    (run / "result.json").unlink()
+    status, errors = called(["resume", run, "--device", "tpu"], monkeypatch, capsys)
+    assert status == 2
+    assert "--device tpu" in errors

@@ -1,5 +1,8 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 from sklearn.base import clone
 from sklearn.datasets import load_digits
@@ -65,6 +68,40 @@ def test_strings_with_none_work_and_novel_names_avoid_the_known(digits):
     assert [label for label, name in zip(model.labels_, names, strict=True) if name] == [n for n in names if n]
 
 
+def test_fit_predict_gives_the_labels_of_fit(fitted, digits):
+    images, labels, _ = digits
+    np.testing.assert_array_equal(clone(fitted).fit_predict(images, labels), fitted.labels_)
+
+
+@pytest.mark.parametrize("unknown", [-1.0, np.nan])
+def test_floats_with_gaps_are_whole_numbers_with_unknown_ones(unknown, fitted, digits):
+    images, labels, _ = digits
+    floats = np.where(labels < 0, unknown, labels.astype(float))
+    np.testing.assert_array_equal(clone(fitted).fit(images, floats).labels_, fitted.labels_)
+
+
+def test_new_numbers_do_not_collide_with_the_mark_of_the_unknown():
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (12, 8, 8), dtype=np.uint8)
+    model = Discoverer(n_novel=2, settings=QUICK | {"stage1.epochs": 1}).fit(images, [-3, -2] * 3 + [-1] * 6)
+    assert model.classes_.tolist() == [-3, -2, 0, 1]
+
+
+def test_no_random_state_means_another_seed_each_time(fitted, digits):
+    images, labels, _ = digits
+    model = clone(fitted).set_params(random_state=None, settings=QUICK | {"stage1.epochs": 1})
+    first = model.fit(images, labels).transform(images)
+    assert not np.array_equal(model.fit(images, labels).transform(images), first)
+    assert model.random_state is None
+
+
+def test_fitting_leaves_the_random_numbers_of_torch_alone(fitted, digits):
+    images, labels, _ = digits
+    before = torch.get_rng_state()
+    clone(fitted).set_params(settings=QUICK | {"stage1.epochs": 1}).fit(images, labels)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_a_saved_model_predicts_as_before(fitted, digits, tmp_path):
     images, _, _ = digits
     fitted.save(tmp_path / "model")
@@ -93,6 +130,19 @@ def test_paths_are_read_and_one_that_cannot_be_is_named(tmp_path):
         ({"images": np.zeros((10, 8, 8))}, "expected uint8 images"),
         ({"images": np.zeros((10, 64), np.uint8)}, "expected uint8 images"),
         ({"images": np.zeros((10, 8, 9), np.uint8)}, "have to be square"),
+        ({"images": np.zeros((10, 8, 8, 4), np.uint8)}, "1 channel .* or 3 .*; not 4"),
+        ({"images": [np.zeros((8, 8), np.uint8)] * 10}, "stack them"),
+        ({"images": "pictures/"}, "the single path 'pictures/': give a list of paths"),
+        ({"images": Path("pictures")}, "the single path 'pictures': give a list of paths"),
+        ({"images": []}, "there are no images"),
+        ({"images": [1, 2]}, "the list holds 1"),
+        ({"images": 5}, "not 5"),
+        ({"labels": None}, "one label an image"),
+        ({"labels": [0, 1, "a", "b", "c"] + [-1] * 5}, "these are both, such as 0 and 'a'"),
+        ({"labels": [0.5] * 5 + [-1.0] * 5}, "a whole number or a string"),
+        ({"labels": [2**63] * 5 + [-1] * 5}, "a whole number or a string"),
+        ({"random_state": "lucky"}, "random_state is a whole number"),
+        ({"random_state": -1}, "random_state is a whole number"),
         ({"labels": [0] * 9}, "10 images but 9 labels"),
         ({"labels": [-1] * 10}, "no image has a label"),
         ({"labels": [0] * 10}, "cannot find 2 novel categories among the 0"),

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from methods_tiny import TINY
 from safetensors.torch import load_file
 
 KILLS = 4
@@ -17,9 +18,13 @@ def command(*words: object) -> list[str]:
     return [sys.executable, "-m", "newfound", *map(str, words)]
 
 
-def discover(out: Path, threads: int) -> list[str]:
-    settings = ["--set", "stage1.epochs=40", "--set", "log_every=3"]
-    return command("discover", "--dataset", "digits", "--threads", threads, "--quiet", *settings, "--out", out)
+def discover(out: Path, method: str, threads: int) -> list[str]:
+    changes = {"stage1.epochs": 40, "log_every": 3}
+    if method == "apl":
+        changes = TINY | changes | {"stage1.epochs": 10, "stage1.batch": 33}
+    settings = [word for name, value in changes.items() for word in ("--set", f"{name}={value}")]
+    words = ["--dataset", "digits", "--method", method, "--threads", threads, "--quiet"]
+    return command("discover", *words, *settings, "--out", out)
 
 
 def contents(run: Path) -> dict[str, object]:
@@ -35,15 +40,15 @@ def steps_done(run: Path) -> int:
     return max((int(path.name[-9:]) for path in (run / "checkpoint").glob("stage1-*")), default=-1)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_a_killed_run_resumes_bit_for_bit(tmp_path, threads):
-    subprocess.run(discover(tmp_path / "whole", threads), check=True, capture_output=True)
+@pytest.mark.parametrize(("method", "threads"), [("kmeans", 1), ("kmeans", 2), ("apl", 2)])
+def test_a_killed_run_resumes_bit_for_bit(tmp_path, method, threads):
+    subprocess.run(discover(tmp_path / "whole", method, threads), check=True, capture_output=True)
     rng = random.Random(threads)
     run = tmp_path / "killed"
     instants = [*sorted(rng.randrange(STEPS) for _ in range(KILLS)), STEPS]
     for instant in instants:
         started = (run / "settings.yaml").exists()
-        words = command("resume", run, "--quiet") if started else discover(run, threads)
+        words = command("resume", run, "--quiet") if started else discover(run, method, threads)
         process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while steps_done(run) < instant and process.poll() is None:
             time.sleep(0.002)

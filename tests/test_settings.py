@@ -1,17 +1,9 @@
 import pytest
 
-from newfound.discovery import resolve_settings
 from newfound.errors import UserError
 from newfound.methods import METHODS
-from newfound.settings import (
-    KMeansSettings,
-    from_mapping,
-    load_recipe,
-    override,
-    parse_changes,
-    recipe_names,
-    to_mapping,
-)
+from newfound.recipe import load_recipe, parse_changes, recipe_names, resolve_settings
+from newfound.settings import KMeansSettings, from_mapping, override, to_mapping
 
 
 @pytest.mark.parametrize("name", recipe_names())
@@ -41,7 +33,19 @@ def test_a_change_goes_over_the_recipe_and_leaves_the_rest():
         ({"stage1.epochs": "many"}, "stage1.epochs should be of type int"),
         ({"stage1.epochs": 2.5}, "stage1.epochs should be of type int"),
         ({"stage1.epochs": True}, "stage1.epochs should be of type int"),
-        ({"stage1.epochs": 0}, "stage1.epochs is 0; it has to be at least 1"),
+        ({"stage1.epochs": 0}, "stage1.epochs is 0; it has to be from 1 to 1,000,000"),
+        ({"stage1.epochs": 10**7}, "stage1.epochs is 10000000; it has to be from 1 to 1,000,000"),
+        ({"stage1.epochs": 10**5000}, "stage1.epochs is .{1,80}; it has to be"),
+        ({"stage1.batch": 10**7}, "stage1.batch is 10000000; it has to be from 1 to 1,000,000"),
+        ({"stage1.lr": float("inf")}, "stage1.lr is inf; it has to be finite"),
+        ({"stage1.lr": ".nan"}, "stage1.lr should be of type float"),
+        ({"stage1.lr": float("nan")}, "stage1.lr is nan; it has to be finite"),
+        ({"stage1.lr": "nan"}, "stage1.lr is 'nan'; it has to be finite"),
+        ({"stage1.lr": 10**400}, "stage1.lr should be of type float"),
+        ({"stage1.milestones": [3, float("inf")]}, "stage1.milestones is inf; it has to be finite"),
+        ({"stage1.nesterov": True, "stage1.momentum": 0}, "--set: stage1.nesterov needs a momentum above 0"),
+        ({"network": "foo"}, "--set: network is 'foo'; it can be resnet18, "),
+        ({"method": "foo"}, "choose it with --method"),
         ({"stage1.momentum": 1.5}, "it has to be from 0 to 1"),
         ({"stage1.optimiser": "lion"}, "it can be sgd, adam, adamw"),
         ({"stage1.milestones": 3}, "should be a list"),
@@ -56,7 +60,7 @@ def test_what_does_not_fit_is_refused_with_a_sentence(changes, complaint):
 
 
 def test_an_unknown_method_lists_the_known_ones():
-    with pytest.raises(UserError, match="there is no method other; there are: kmeans"):
+    with pytest.raises(UserError, match="there is no method other; there are: apl, kmeans"):
         resolve_settings("other", "kmeans-digits", {})
 
 
@@ -90,3 +94,30 @@ def test_a_recipe_can_be_a_file_and_a_bad_one_says_why(tmp_path):
         resolve_settings("kmeans", str(path), {})
     with pytest.raises(UserError, match="there is no recipe"):
         resolve_settings("kmeans", "no-such", {})
+
+
+def test_a_message_shows_the_beginning_of_a_long_value(tmp_path):
+    bomb = ["a0: &a0 [x, x, x, x, x, x, x, x]"]
+    bomb += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 8)}]" for i in range(1, 8)]
+    path = tmp_path / "bomb.yaml"
+    for place in ("stage1", "log_every", "method"):
+        path.write_text("{" + ", ".join([*bomb, "method: kmeans", f"{place}: *a7"]) + "}")
+        with pytest.raises(UserError) as caught:
+            resolve_settings("kmeans", str(path), {})
+        assert len(str(caught.value)) < 400 + len(str(path))
+    for value in ("x" * 10**6, [["x" * 100] * 100] * 100, {"a" * 1000: 1}):
+        for name in ("stage1.epochs", "stage1", "network", "stage1.optimiser", "stage1.milestones"):
+            with pytest.raises(UserError) as caught:
+                resolve_settings("kmeans", "kmeans-digits", {name: value})
+            assert len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("value", ["9" * 5000, "2001-13-45", "[" * 5000])
+def test_a_value_that_yaml_trips_over_is_refused(value, tmp_path):
+    with pytest.raises(UserError, match="cannot be read") as caught:
+        parse_changes([f"a={value}"])
+    assert len(str(caught.value)) < 200
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"method: {value}")
+    with pytest.raises(UserError, match="not valid YAML"):
+        resolve_settings("kmeans", str(path), {})

@@ -14,7 +14,7 @@ from newfound.progress import Reporter
 ROOT = Path(__file__).parents[2]
 
 with tempfile.TemporaryDirectory() as folder:
-    table = run_demo(Path(folder) / "newfound-demo", method="kmeans", device="cpu", seed=0, reporter=Reporter())
+    table = run_demo(Path(folder) / "newfound-demo", method="apl", device="cpu", seed=0, reporter=Reporter())
     console = Console(record=True, width=96)
     console.print("$ newfound demo", highlight=False)
     table.print(console, folder=Path("newfound-demo"))

@@ -2,6 +2,7 @@
 
     python benchmarks/digits/run.py [--jobs 2] [--seeds 5]         the result
     python benchmarks/digits/run.py --rehearse --set NAME=VALUE    labelled digits only: what settings are chosen with
+    python benchmarks/digits/run.py --page                         docs/digits.md from the record
 
 In the rehearsal two of the five labelled digits are known and three pretend to be novel, in all ten ways.
 """
@@ -38,9 +39,10 @@ def run_one(method: str, changes: dict[str, Any], seed: int, split: tuple[int, .
     import torch
 
     from newfound.data.digits import read_digits, read_split
-    from newfound.discovery import evaluate_run, resolve_settings
+    from newfound.discovery import evaluate_run
     from newfound.engine.loop import Engine
     from newfound.methods import get_method
+    from newfound.recipe import resolve_settings
 
     torch.set_num_threads(1)
     began = time.monotonic()
@@ -65,6 +67,21 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
     return {"mean": statistics.mean(accuracies), "deviation": statistics.pstdev(accuracies), "runs": runs}
 
 
+def page(record: dict[str, Any]) -> str:
+    """docs/digits.md: what the record says."""
+    raw = "".join(f"| {name} | {accuracy:.1%} | |\n" for name, accuracy in record["raw_pixels"].items())
+    learnt = "".join(f"| {n} | {v['mean']:.1%} | {v['deviation']:.1%} |\n" for n, v in record["results"].items())
+    runs = len(next(iter(record["results"].values()))["runs"])
+    return (
+        "# The digits, in figures\n\n"
+        "Made from benchmarks/digits/record.json by benchmarks/digits/run.py --page.\n\n"
+        "Novel accuracy on the unlabelled digits (1, 3, 5, 7, 9): mean and deviation over "
+        f"{runs} seeds. Hardware: {record['hardware']}; PyTorch {record['versions']['torch']}; "
+        f"commit {record['commit'][:12]}, {record['date'][:10]}. The exact settings are in the record.\n\n"
+        f"| | novel accuracy | deviation |\n|---|---|---|\n{raw}{learnt}"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=2)
@@ -72,9 +89,13 @@ def main() -> None:
     parser.add_argument("--rehearse", action="store_true")
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--out", type=Path, default=HERE / "record.json")
+    parser.add_argument("--page", action="store_true")
     options = parser.parse_args()
+    if options.page:
+        (HERE.parents[1] / "docs" / "digits.md").write_text(page(json.loads(options.out.read_text())))
+        return
     from newfound import __version__
-    from newfound.settings import load_recipe, parse_changes
+    from newfound.recipe import load_recipe, parse_changes
 
     if options.rehearse:
         splits = list(itertools.combinations((0, 2, 4, 6, 8), 2))
@@ -96,6 +117,10 @@ def main() -> None:
         return
     import torch
 
+    from newfound.data.digits import read_digits
+    from newfound.demo import pixel_rows
+    from newfound.progress import Reporter
+
     git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=HERE, capture_output=True, text=True).stdout.strip()
     record = {
         "what": "novel accuracy on the unlabelled digits",
@@ -105,6 +130,7 @@ def main() -> None:
         "hardware": f"{platform.processor() or platform.machine()}, 1 thread a run",
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
         "settings": {name: load_recipe(f"{name}-digits") for name in ("apl", "kmeans")},
+        "raw_pixels": pixel_rows(read_digits(0), 0, Reporter(quiet=True)),
         "results": {name: summary(runs) for name, runs in done.items()},
     }
     options.out.write_text(json.dumps(record, indent=1) + "\n")

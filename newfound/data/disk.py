@@ -74,7 +74,7 @@ class DiskStore(ImageStore):
         return self._read(index.cpu().numpy()).to(self._device, non_blocking=True)
 
     def batches(self, indices: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-        """Each index (given on the CPU) with its batch; the next ones are read meanwhile, into pinned memory for a GPU."""
+        """Each index (given on the CPU) with its batch; the next are read meanwhile, into pinned memory for a GPU."""
         reading: deque[tuple[Tensor, Future[Tensor]]] = deque()
         with ThreadPoolExecutor(AHEAD) as pool:
             try:

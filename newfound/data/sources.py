@@ -10,6 +10,7 @@ from typing import Any
 
 from newfound.data.collection import Collection, Reading
 from newfound.data.digits import read_digits, read_digits_rehearsal
+from newfound.data.tasks import only_task
 from newfound.errors import UserError
 from newfound.progress import Reporter
 
@@ -160,8 +161,12 @@ class Source:
     labels: str | None = None
     n_novel: int | None = None
     data: str | None = None
+    task: str | None = None
+    """One task of a data set that has several."""
 
     def __post_init__(self) -> None:
+        if self.dataset is None and self.task is not None:
+            raise UserError("--task is for data sets of several tasks; give --dataset")
         if self.dataset is not None and (self.labelled or self.unlabelled or self.labels):
             raise UserError("give either --dataset or --labelled and --unlabelled, not both")
         if self.dataset is None and not (self.labelled and self.unlabelled):
@@ -178,9 +183,9 @@ class Source:
             raise UserError(f"--novel {self.n_novel}: there has to be at least one category to look for")
 
     @property
-    def recipe(self) -> str:
-        """Which recipes are for it: METHOD-RECIPE."""
-        return DATASETS[self.dataset].recipe if self.dataset else "folder"
+    def recipes(self) -> tuple[str, ...]:
+        """Which recipes are for it, METHOD-RECIPE, the most fitting first."""
+        return (self.dataset, DATASETS[self.dataset].recipe) if self.dataset else ("folder", "folder-natural")
 
     def absolute(self) -> Source:
         """The same with absolute paths: a run is resumed from anywhere."""
@@ -192,6 +197,8 @@ class Source:
         """Its images, as the request wants them."""
         if self.dataset is not None:
             reading = DATASETS[self.dataset].read(replace(request, root=Path(self.data) if self.data else None))
+            if self.task is not None:
+                reading = only_task(reading, self.task)
             if self.n_novel is None:
                 return reading
             return replace(reading, collection=_look_for(reading.collection, self.n_novel))

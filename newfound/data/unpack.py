@@ -21,7 +21,7 @@ from typing import IO, BinaryIO, NoReturn
 
 from newfound.data.transfer import megabytes
 from newfound.errors import UserError
-from newfound.files import sync_directory
+from newfound.files import sync
 from newfound.progress import Reporter, Task
 
 MOST_BYTES = 2_000_000_000
@@ -90,7 +90,7 @@ def unpack(
         os.rename(temporary / folder, destination)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-    sync_directory(to)
+    sync(to)
     return destination
 
 

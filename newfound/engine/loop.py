@@ -77,7 +77,7 @@ class _Training:
         self.total = self.steps * self.plan.epochs
         self.rates = torch.from_numpy(learning_rates(self.plan, self.steps)).to(engine.device)
         self.optimiser = build_optimiser(self.plan, stage.parameter_groups(), engine.device)
-        self.warned = False
+        self.suspicions = 0
         self.generator = torch.Generator(engine.device)
         self.t = torch.zeros((), dtype=torch.int64, device=engine.device)
         self.done = 0
@@ -153,10 +153,16 @@ class _Training:
             line = {"stage": self.stage.name, "epoch": epoch + 1, "step": self.done, "lr": rate, **figures}
             self.engine.metrics.write(line)
         self.sums, self.summed = {}, 0
-        if not self.warned and (warning := self.stage.warning(figures)):
-            self.engine.reporter.warn(f"{self.stage.name}, step {self.done}: {warning}")
-            self.warned = True
+        self._watch(figures)
         return figures
+
+    def _watch(self, figures: dict[str, float]) -> None:
+        """Warn, once, when two lines in a row look bad: the first steps of a run may do so once."""
+        if self.suspicions < 2:
+            warning = self.stage.warning(figures)
+            self.suspicions = self.suspicions + 1 if warning else 0
+            if self.suspicions == 2:
+                self.engine.reporter.warn(f"{self.stage.name}, step {self.done}: {warning}")
 
     def _seconds(self) -> float:
         return self.earlier + time.monotonic() - self.began
@@ -190,7 +196,10 @@ class _Training:
         unpack_optimiser(self.optimiser, tensors)
         self.sums = {k[4:]: v.to(self.engine.device) for k, v in tensors.items() if k.startswith("sum.")}
         self.summed = found.state["summed"]
-        self.generator.set_state(tensors["random.views"])
+        if tensors["random.views"].shape == self.generator.get_state().shape:
+            self.generator.set_state(tensors["random.views"])
+        else:  # the run has moved to another kind of device
+            self.generator.manual_seed(self.engine.generator(self.stage.name, self.done, "moved").initial_seed())
         torch.set_rng_state(tensors["random.torch"])
         self.done = found.step
         self.t.fill_(found.step)

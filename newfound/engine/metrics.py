@@ -29,7 +29,9 @@ class Metrics:
     def rewind(self, length: int) -> None:
         """Forget the lines written after ``commit`` gave ``length``: their steps will be done again."""
         if self._file.seek(0, os.SEEK_END) < length:
-            raise UserError(f"{self._file.name} is shorter than the checkpoint says: the run cannot go on; start a new one")
+            raise UserError(
+                f"{self._file.name} is shorter than the checkpoint says: the run cannot go on; start a new one"
+            )
         self._file.truncate(length)
         self._file.seek(0, os.SEEK_END)
 

@@ -59,7 +59,8 @@ class Stage(nn.Module):
         """Whatever needs a look at all images: new pseudo labels, new targets."""
 
     def warning(self, figures: dict[str, float]) -> str | None:
-        """What to tell the person if the figures just logged show that training goes wrong; told once a stage."""
+        """What to tell the person if the figures just logged show that training goes wrong; told once a stage, when
+        two lines in a row do."""
         return None
 
 

@@ -13,6 +13,7 @@ from reference.publishers import write_omniglot
 
 from newfound.data import omniglot
 from newfound.data.omniglot import REHEARSED, Layout, list_drawings, read_omniglot, read_omniglot_rehearsal
+from newfound.data.tasks import only_task
 from newfound.errors import UserError
 from newfound.progress import Reporter
 
@@ -244,3 +245,16 @@ def test_a_folder_that_cannot_be_opened_is_named(whole, monkeypatch):
     monkeypatch.setattr("newfound.data.listing.os.scandir", scandir)
     with pytest.raises(UserError, match="cannot be opened: permission denied"):
         list_drawings(whole, BACKGROUND)
+
+
+def test_one_task_can_be_taken_by_itself(untouched):
+    whole = read(untouched)
+    task, first = whole.collection.tasks[1], whole.collection.n_labelled
+    one = only_task(whole, task.name)
+    assert [(t.name, t.n_novel) for t in one.collection.tasks] == [(task.name, task.n_novel)]
+    assert one.collection.n_labelled == first
+    assert torch.equal(one.collection.train.images[first:], whole.collection.train.images[torch.from_numpy(task.rows)])
+    assert one.names.unlabelled == tuple(whole.names.unlabelled[i - first] for i in task.rows)
+    assert {answer.split("/")[0] for answer in one.answers.unlabelled} == {task.name}
+    with pytest.raises(UserError, match="there is no such task; there are: Angelic, Old_Church"):
+        only_task(whole, "Klingon")

@@ -13,7 +13,7 @@ from newfound.errors import UserError
 from newfound.progress import Reporter
 
 REQUEST = Request(size=8, seed=0, reporter=Reporter(quiet=True))
-WITH_FILES = [name for name in DATASETS if name != "digits"]
+WITH_FILES = [name for name in DATASETS if not name.startswith("digits")]
 
 
 def refusal(**source):
@@ -25,8 +25,8 @@ def refusal(**source):
 
 def test_the_data_sets_of_the_paper_and_the_rehearsals_are_there():
     assert list(DATASETS) == [
-        "digits", "cifar10", "cifar100", "cifar100-50", "cifar100-rehearsal", "omniglot", "omniglot-rehearsal",
-        "imagenet-a", "imagenet-b", "imagenet-c",
+        "digits", "digits-rehearsal", "cifar10", "cifar100", "cifar100-50", "cifar100-rehearsal",
+        "omniglot", "omniglot-rehearsal", "imagenet-a", "imagenet-b", "imagenet-c",
     ]  # fmt: skip
 
 
@@ -48,6 +48,10 @@ def test_a_root_without_the_data_is_refused_when_it_is_read(name, tmp_path):
 
 def test_digits_need_no_root():
     assert len(Source(dataset="digits").read(REQUEST).collection.train) == 1348
+    rehearsal = Source(dataset="digits-rehearsal").read(REQUEST)
+    assert rehearsal.collection.classes == ("0", "2")
+    assert set(rehearsal.answers.unlabelled) == {"4", "6", "8"}
+    assert set(rehearsal.answers.test) == {"0", "2", "4", "6", "8"}
 
 
 def test_a_root_goes_with_a_data_set_only():
@@ -61,7 +65,7 @@ def test_a_root_goes_with_a_data_set_only():
         ({}, "give --labelled and --unlabelled folders"),
         ({"labelled": "known"}, "give --labelled and --unlabelled folders"),
         ({"dataset": "digits", "labelled": "known"}, "either --dataset or --labelled"),
-        ({"dataset": "cifar11"}, "there is no data set cifar11; there are: digits, cifar10"),
+        ({"dataset": "cifar11"}, "there is no data set cifar11; there are: digits, digits-rehearsal, cifar10"),
         ({"labelled": "known", "unlabelled": "pile"}, "say with --novel"),
         ({"dataset": "digits", "n_novel": 0}, "at least one category"),
     ],

@@ -210,7 +210,7 @@ def test_a_stage_warns_once(make_engine, make_toy, capsys):
     stage = make_toy()
     stage.warning = lambda figures: "all is one" if figures["loss"] > 0 else None
     make_engine().train(stage)
-    assert capsys.readouterr().err == "warning: stage1, step 3: all is one\n"
+    assert capsys.readouterr().err == "warning: stage1, step 5: all is one\n"
 
 
 def test_vectors_escape_weight_decay_when_the_plan_spares_them(make_toy):

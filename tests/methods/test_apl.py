@@ -1,3 +1,4 @@
+import dataclasses
 import json
 import os
 import signal
@@ -9,13 +10,14 @@ import torch.nn.functional as F
 from methods_tiny import TINY
 
 from newfound import discovery
-from newfound.discovery import resolve_settings
+from newfound.data.collection import Task
 from newfound.engine.loop import Engine
 from newfound.errors import Interrupted
 from newfound.methods.apl import APL
 from newfound.methods.representation import Representation
 from newfound.methods.selftraining import SelfTraining, class_means, rectification
 from newfound.model import Encoder
+from newfound.recipe import resolve_settings
 
 
 def chosen(**changes):
@@ -270,3 +272,24 @@ def test_a_run_stopped_in_either_stage_resumes_bit_for_bit(tmp_path, monkeypatch
         assert (whole / name).read_bytes() == (again / name).read_bytes(), name
     last = json.loads((again / "metrics.jsonl").read_text().splitlines()[-1])
     assert last["stage"] == "stage2-2"
+
+
+def test_each_task_has_its_own_prototypes_and_labels(digits):
+    two = dataclasses.replace(digits, tasks=(Task("A", 2, np.arange(120, 190)), Task("B", 3, np.arange(190, 270))))
+    outcome = fit(two, stage1__epochs=1)
+    for found in [outcome.assignments, *outcome.earlier.values()]:
+        assert set(found[:70]) <= {0, 1}
+        assert set(found[70:]) <= {2, 3, 4}
+    assert outcome.model.novel == ("A/novel-01", "A/novel-02", "B/novel-01", "B/novel-02", "B/novel-03")
+
+
+def test_the_estimator_finds_categories_with_the_papers_method(digits):
+    from newfound import APL as Estimator
+
+    images = digits.train.images[:, 0].numpy()
+    settings = {k: v for k, v in TINY.items() if k != "views.extra"} | {"network": "tiny", "stage1.epochs": 1}
+    model = Estimator(n_novel=5, domain="symbolic", settings=settings).fit(images, digits.labels)
+    assert model.predict(images).shape == (270,)
+    assert set(model.labels_[120:]) <= set(model.novel_classes_)
+    with pytest.raises(ValueError, match="it can be natural or symbolic"):
+        Estimator(domain="odd").fit(images, digits.labels)

@@ -5,11 +5,11 @@ import copy
 import pytest
 import torch
 
-from newfound.discovery import resolve_settings
 from newfound.engine.loop import Engine
 from newfound.engine.stage import Batch
 from newfound.methods.representation import Representation
 from newfound.model import Encoder
+from newfound.recipe import resolve_settings
 
 STEPS = 20
 

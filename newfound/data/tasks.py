@@ -1,0 +1,32 @@
+"""One task of a collection by itself."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from newfound.data.collection import Reading
+from newfound.errors import UserError
+
+
+def only_task(reading: Reading, name: str) -> Reading:
+    """The same labelled and test images, and of the unlabelled ones those of the task of that name."""
+    collection = reading.collection
+    found = [task for task in collection.tasks if task.name == name]
+    if not found:
+        names = ", ".join(task.name for task in collection.tasks if task.name) or "none"
+        raise UserError(f"--task {name}: there is no such task; there are: {names}")
+    first, rows = collection.n_labelled, found[0].rows
+    kept = np.concatenate([collection.labelled, rows])
+    one = replace(
+        collection,
+        train=collection.train.take(kept),
+        labels=collection.labels[kept],
+        tasks=(replace(found[0], rows=np.arange(first, len(kept))),),
+    )
+    names_of = tuple(reading.names.unlabelled[i - first] for i in rows)
+    answers = reading.answers
+    if answers is not None and answers.unlabelled is not None:
+        answers = replace(answers, unlabelled=tuple(answers.unlabelled[i - first] for i in rows))
+    return replace(reading, collection=one, names=replace(reading.names, unlabelled=names_of), answers=answers)

@@ -1,0 +1,86 @@
+"""Recipes, complete sets of settings in YAML, and the changes that people make to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+import yaml
+
+from newfound.errors import UserError
+from newfound.methods import get_method
+from newfound.settings import Settings, brief, cut, from_mapping, override
+
+
+def default_recipe(method: str, *suffixes: str) -> str:
+    """The method's recipe for the first of the suffixes that has one."""
+    names = [f"{method}-{suffix}" for suffix in suffixes]
+    return next((name for name in names if name in recipe_names()), names[-1])
+
+
+def resolve_settings(method: str, recipe: str, changes: Mapping[str, Any]) -> Settings:
+    """The recipe with ``changes`` over it, checked."""
+    from newfound import nets  # imports torch
+
+    row = get_method(method)
+    mapping = load_recipe(recipe)
+    if (other := mapping.get("method")) != method:
+        found = other if isinstance(other, str) and len(other) < 80 else brief(other)
+        raise UserError(f"the recipe {recipe} is for the method {found}, not {method}")
+    if "method" in changes:
+        raise UserError("--set method: the method is no setting; choose it with --method")
+    from_mapping(row.settings, mapping, f"recipe {recipe}")
+    settings = from_mapping(row.settings, override(mapping, changes), "--set")
+    if settings.network not in nets.NAMES:
+        names = ", ".join(nets.NAMES)
+        where = "--set" if "network" in changes else f"recipe {recipe}"
+        raise UserError(f"{where}: network is {brief(settings.network)}; it can be {names}")
+    return settings
+
+
+def parse_changes(assignments: list[str]) -> dict[str, Any]:
+    """What ``--set name=value`` said, values read as YAML."""
+    changes = {}
+    for text in assignments:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UserError(f"--set {cut(text)}: write it as name=value, for instance --set stage1.epochs=50")
+        try:
+            changes[name.strip()] = yaml.safe_load(value)
+        except (yaml.YAMLError, ValueError, RecursionError):  # a date such as 2001-13-45 is a ValueError
+            raise UserError(f"--set {cut(text)}: the value cannot be read") from None
+    return changes
+
+
+def recipe_names() -> list[str]:
+    """The recipes inside the package, sorted."""
+    folder = resources.files("newfound") / "recipes"
+    return sorted(p.name.removesuffix(".yaml") for p in folder.iterdir() if p.name.endswith(".yaml"))
+
+
+def load_recipe(name: str) -> dict[str, Any]:
+    """The recipe of that name inside the package, or the YAML file at that path."""
+    if name in recipe_names():
+        text = (resources.files("newfound") / "recipes" / f"{name}.yaml").read_text(encoding="utf-8")
+    else:
+        try:
+            with open(name, encoding="utf-8") as file:
+                text = file.read()
+        except (OSError, UnicodeDecodeError):
+            known = ", ".join(recipe_names())
+            raise UserError(
+                f"there is no recipe {name}, nor a readable file of that name; there are: {known}"
+            ) from None
+    return load_yaml(text, f"recipe {name}")
+
+
+def load_yaml(text: str, where: str) -> dict[str, Any]:
+    """A mapping from YAML text, loaded safely."""
+    try:
+        mapping = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise UserError(f"{where} is not valid YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(mapping, dict):
+        raise UserError(f"{where} should hold names and values")
+    return mapping
