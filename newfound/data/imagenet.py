@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib.resources import files as files_of
@@ -30,13 +32,15 @@ class Splits:
     classes: int
     held_out: frozenset[str]
     subsets: Mapping[str, frozenset[str]]
+    fewest: int = 1
+    """Training images that every class has at the least."""
 
 
 def published_splits() -> Splits:
     """The split of the paper: 118 of 1,000 classes held out, subsets A, B and C of 30, which overlap."""
     content = json.loads((files_of("newfound.data") / "imagenet_splits.json").read_text())
     subsets = {name: frozenset(ids) for name, ids in content["subsets"].items()}
-    return Splits(content["classes"], frozenset(content["held_out"]), subsets)
+    return Splits(content["classes"], frozenset(content["held_out"]), subsets, fewest=732)
 
 
 def read_imagenet(
@@ -59,6 +63,12 @@ def read_imagenet(
         raise UserError(f"ImageNet has no subset {subset}; there are: {', '.join(splits.subsets)}")
     known, novel = _classes(root, splits, subset)
     train, train_ids = _list(root, "train", [*known, *sorted(novel)])
+    for name, count in Counter(train_ids).items():
+        if count < splits.fewest:
+            folder = str(root / "train" / name)
+            raise UserError(
+                f"{folder!r} has {count:,} images, and ImageNet at least {splits.fewest:,}: not whole; {GET}"
+            )
     tested = (root / "val").is_dir()
     test, test_ids = _list(root, "val", [*known, *sorted(novel)]) if tested else ([], [])
 
@@ -91,6 +101,8 @@ def _classes(root: Path, splits: Splits, subset: str) -> tuple[list[str], frozen
         others = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
         raise UserError(f"{str(root / 'train')!r} lacks the classes of subset {subset}: {missing[0]}{others}; {GET}")
     known = [name for name in found if name not in splits.held_out]
+    if strangers := [name for name in known if not re.fullmatch(r"n\d{8}", name)]:
+        raise UserError(f"{str(root / 'train')!r} has a folder {strangers[0]!r}, which is no WordNet id; {GET}")
     expected = splits.classes - len(splits.held_out)
     if len(known) != expected:
         raise UserError(

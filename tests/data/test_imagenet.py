@@ -132,6 +132,8 @@ def test_a_missing_labelled_class_is_noticed(root):
 
 def test_a_folder_too_many_is_noticed(root):
     (root / "train" / "extra").mkdir()
+    assert "has a folder 'extra', which is no WordNet id" in refusal(root)
+    (root / "train" / "extra").rename(root / "train" / "n99999999")
     assert "has 7 folders of labelled classes, and ImageNet has 6" in refusal(root)
 
 
@@ -163,3 +165,11 @@ def test_a_val_folder_that_is_not_sorted_by_class_is_refused_with_what_to_do(roo
 def test_an_unknown_subset_is_refused_with_the_known_ones(root):
     with pytest.raises(UserError, match="no subset D; there are: A, B"):
         read(root, "D")
+
+
+def test_a_class_with_too_few_images_is_noticed(root):
+    import dataclasses
+
+    strict = dataclasses.replace(TOY, fewest=10**6)
+    with pytest.raises(UserError, match="and ImageNet at least 1,000,000: not whole"):
+        read_imagenet(root, "A", 0, size=8, reporter=QUIET, cache=None, splits=strict)

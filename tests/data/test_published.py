@@ -3,7 +3,10 @@
 Run with ``NEWFOUND_DATA=ROOT pytest -m data``, where ROOT holds CIFAR-10, CIFAR-100 and OmniGlot unpacked.
 """
 
+import json
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -108,3 +111,16 @@ def test_reading_is_quick(root, cache, name, most, record_property):
     record_property("seconds", seconds)
     print(f"{name}: {seconds:.2f} s")
     assert seconds < most
+
+
+@pytest.mark.parametrize("name", ["cifar10", "cifar100", "omniglot"])
+def test_the_kmeans_row_runs_on_the_whole_set_from_the_command_line(root, name, tmp_path):
+    """Shortened: a tiny network for one epoch; chance is 20 %, 5 % and less than 5 %."""
+    short = ["--set", "network=tiny", "--set", "stage1.epochs=1", "--out", tmp_path / "run", "--json", "--quiet"]
+    words = ["-m", "newfound", "discover", "--dataset", name, "--data", root, *short]
+    done = subprocess.run([sys.executable, *map(str, words)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout)
+    floor = {"cifar10": 0.35, "cifar100": 0.15, "omniglot": 0.25}[name]
+    assert result["unlabelled"]["accuracy"] > floor
+    assert len(result["unlabelled"].get("tasks", {})) == (20 if name == "omniglot" else 0)
