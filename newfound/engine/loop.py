@@ -98,6 +98,8 @@ class _Training:
             while self.done < self.total:
                 self._epoch(task, stop)
         self.engine.seconds[self.stage.name] = self._seconds()
+        if self.engine.metrics and self.engine.checkpoints is None:  # with checkpoints, they say where the metrics end
+            self.engine.metrics_end = self.engine.metrics.commit()
 
     def _epoch(self, task: Task, stop: StopSignals) -> None:
         epoch, first = divmod(self.done, self.steps)

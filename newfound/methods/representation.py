@@ -110,17 +110,17 @@ class Representation(Stage):
         """
         n, known = len(batch.labels), self.sampler.pools[0].per_batch
         logits = self.classifier(features).float().unflatten(0, (2, n))
-        # Not one_hot, which looks at the labels on the host.
-        truth = (batch.labels[:known, None] == torch.arange(logits.shape[-1], device=logits.device)).float()
+        truth = one_hot(batch.labels[:known], self.n_known + self.n_novel)
         if not self.online:
             return {"cls": cross_entropy(logits[:, :known], truth)}
         features = self._of_images(features)[known:]
         source = self._of_images(source)[known:]
         targets, figures = self._assign(source, batch.index[known:] - self.n_labelled, t)
         labels = torch.cat([truth, F.pad(targets, (self.n_known, 0))])
-        moved = self.prototypes.ema(features, targets)
-        self.prototypes.update(source, targets)
-        separated = moved if self.chosen.prototypes.separation_of == "ema" else self._separated(features, targets)
+        members = one_hot(targets.argmax(1), self.n_novel) if self.chosen.prototypes.follow == "hard" else targets
+        moved = self.prototypes.ema(features, members)
+        self.prototypes.update(source, members)
+        separated = moved if self.chosen.prototypes.separation_of == "ema" else self._separated(features, members)
         pas = separation(separated, self.task_of)
         return {"cls": cross_entropy(logits, labels), "pas": pas, **figures}
 
@@ -148,7 +148,8 @@ class Representation(Stage):
         share = targets.mean(0)
         entropy = -(share * share.clamp(min=1e-12).log()).sum() / math.log(max(2, min(len(share), len(source))))
         reach = (similarity.amax(1) - similarity.amin(1)).mean()
-        return targets, {"label_entropy": entropy, "similarity_range": reach}
+        sure = targets.amax(1).mean()
+        return targets, {"label_entropy": entropy, "label_certainty": sure, "similarity_range": reach}
 
     def _separated(self, features: Tensor, targets: Tensor) -> Tensor:
         """The prototypes [K, D], with a gradient to what the settings say the separation moves."""
@@ -189,6 +190,11 @@ class Representation(Stage):
     def online_labels(self, features: Tensor) -> Tensor:
         """The nearest prototype [n_unlabelled], of the image's own task, of features [n_unlabelled, D]."""
         return self.prototypes.similarities(features).masked_fill(~self.allowed, -math.inf).argmax(1)
+
+
+def one_hot(labels: Tensor, n: int) -> Tensor:
+    """Labels [N] as rows [N, n] of 0 and 1; torch's own looks at the labels on the host."""
+    return (labels[:, None] == torch.arange(n, device=labels.device)).float()
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:

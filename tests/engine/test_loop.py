@@ -118,6 +118,14 @@ def test_a_step_never_waits_for_the_device(make_engine, make_toy):
         training._step(index, engine.train_images.batch(index))
 
 
+def test_metrics_without_checkpoints_keep_every_stage(make_engine, make_toy, tmp_path):
+    engine = make_engine(tmp_path / "run", checkpoints=None)
+    for name in ("stage1", "stage2"):
+        engine.train(make_toy(name=name))
+    stages = [json.loads(line)["stage"] for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    assert stages == ["stage1"] * 9 + ["stage2"] * 9
+
+
 def test_a_damaged_last_checkpoint_makes_its_stage_and_the_next_begin_anew(make_engine, make_toy, tmp_path, whole):
     folder = tmp_path / "run"
     engine = make_engine(folder)
