@@ -177,7 +177,7 @@ class Prototypes:
     momentum: float = number(0.99, 0, 1)
     update: Literal["batch_mean", "per_sample"] = "batch_mean"
     follow: Literal["hard", "soft"] = "hard"
-    """Whether a prototype follows the images whose largest label it is, or all images by the share of their soft label."""
+    """Whether a prototype follows the images whose largest label it has, or all by the share in their soft label."""
     similarity: Literal["cosine", "euclidean", "dot"] = "cosine"
     balance: Literal["bank", "batch", "first_of_epoch", "once", "never"] = "bank"
     """Over what labels are balanced: a bank of the newest features of all unlabelled images, each batch; or only at the
