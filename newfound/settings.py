@@ -163,6 +163,9 @@ class Dino:
     """Batch norm in the head."""
     student_temperature: float = number(0.1, 1e-3)
     teacher_temperature: float = number(0.04, 1e-3)
+    first_teacher_temperature: float | None = None
+    """Where the teacher's temperature begins; over ``temperature_epochs`` it goes to ``teacher_temperature``."""
+    temperature_epochs: float = number(0.0, 0)
     centre_momentum: float = number(0.9, 0, 1)
     momentum: float = number(0.996, 0, 1)
     """Of the teacher, at the first step; it rises to 1 along a cosine."""
@@ -208,7 +211,8 @@ class SelfTraining:
     iterations: int = number(2, 0, 1000)
     labels: Literal["offline", "online"] = "offline"
     """Where the first pseudo labels come from: clusters of the features, or the online prototypes."""
-    rectify: bool = True
+    rectify: Literal["cosine", "relative", "none"] = "cosine"
+    """An unlabelled image's weight: its cosine to its label's prototype, that divided by its category's mean, or 1."""
     backbone_lr: float = number(0.1, 0)
     """The encoder's learning rate, in units of the classifier's."""
     views: Literal["whole", "crop"] = "whole"

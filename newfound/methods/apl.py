@@ -61,9 +61,8 @@ class APL:
             if number > 1 and chosen.selftraining.fresh_head:
                 head = classifier(kind, encoder.width, n, temperature)
             labels = joint_labels(engine, novel)
-            weights = rectification(features, labels, class_means(features, labels, n))
+            weights = rectification(features, labels, class_means(features, labels, n), chosen.selftraining.rectify)
             weights[: collection.n_labelled] = 1
-            weights = weights if chosen.selftraining.rectify else torch.ones_like(weights)
             engine.train(SelfTraining(number, encoder, head, collection, chosen, labels, weights))
             model = as_model(encoder, head, names)
             features = engine.features(model, engine.train_images, title="reading features", of=model.features)

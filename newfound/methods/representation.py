@@ -51,7 +51,7 @@ class Representation(Stage):
         self._engine = [engine]  # in a list: it is no part of this module's state
         steps = self.sampler.steps * self.plan.epochs
         if chosen.instance:
-            self.instance = SelfDistillation(encoder, encoder.width, chosen.dino, steps)
+            self.instance = SelfDistillation(encoder, encoder.width, chosen.dino, steps, self.plan.epochs)
         if chosen.category:
             kind, temperature = chosen.classifier.kind, chosen.classifier.temperature
             self.classifier = classifier(kind, encoder.width, self.n_known + self.n_novel, temperature)
@@ -95,7 +95,7 @@ class Representation(Stage):
         taught: Tensor | None = None
         if self.chosen.instance:
             taught, outputs = self.instance.teach(crops)
-            parts |= self.instance.loss(self.encoder, features, crops, outputs)
+            parts |= self.instance.loss(self.encoder, features, crops, outputs, t)
         if self.chosen.category:
             source = taught if self.chosen.prototypes.features == "teacher" and taught is not None else features
             parts |= self._category(batch, features.float(), source.detach().float(), t)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -68,6 +69,16 @@ def class_means(features: Tensor, labels: Tensor, n: int) -> Tensor:
     return F.normalize(members.T @ F.normalize(features))
 
 
-def rectification(features: Tensor, labels: Tensor, prototypes: Tensor) -> Tensor:
-    """The cosine [N] of each feature [N, D] with its label's prototype, in 0 to 1 (section 3.2.2)."""
-    return (F.normalize(features) * prototypes[labels]).sum(1).clamp(0, 1)
+def rectification(features: Tensor, labels: Tensor, prototypes: Tensor, way: str = "cosine") -> Tensor:
+    """The weight [N] of each feature [N, D]: its cosine with its label's prototype, in 0 to 1 (section 3.2.2).
+
+    "relative" divides by the mean over the label's members, so that every category weighs the same; "none" gives 1.
+    """
+    weights = (F.normalize(features) * prototypes[labels]).sum(1).clamp(0, 1)
+    if way == "none":
+        return torch.ones_like(weights)
+    if way == "relative":
+        members = F.one_hot(labels, len(prototypes)).to(weights.dtype)
+        means = (weights @ members) / members.sum(0).clamp(min=1)
+        weights = weights / means.clamp(min=1e-6)[labels]
+    return weights

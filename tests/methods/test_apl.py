@@ -107,6 +107,7 @@ SWITCHES = [
     {"prototypes__separation_of": "classifier"},
     {"prototypes__separation_of": "prototypes"},
     {"classifier__kind": "cosine"},
+    {"dino__first_teacher_temperature": 0.02, "dino__temperature_epochs": 1},
     {"views__domain": "natural"},
     {"views__rotation": 30},
     {"views__affine": False},
@@ -131,7 +132,8 @@ def test_every_switch_of_stage_1_runs_and_changes_what_is_learnt(digits, changes
     [
         {"selftraining__iterations": 1},
         {"selftraining__labels": "online"},
-        {"selftraining__rectify": False},
+        {"selftraining__rectify": "none"},
+        {"selftraining__rectify": "relative"},
         {"selftraining__backbone_lr": 1.0},
         {"selftraining__views": "crop"},
         {"selftraining__fresh_head": True},
@@ -228,6 +230,25 @@ def test_weights_of_rectification_are_cosines_to_the_class_mean():
         mean = sum(features[j] / features[j].norm() for j in range(30) if labels[j] == labels[i])
         cosine = float(mean @ features[i] / mean.norm() / features[i].norm())
         assert float(weights[i]) == pytest.approx(max(cosine, 0.0), abs=1e-5)
+
+
+def test_relative_weights_have_the_mean_1_in_every_category():
+    features = torch.randn(30, 6, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(30) % 3
+    plain = rectification(features, labels, class_means(features, labels, 3))
+    relative = rectification(features, labels, class_means(features, labels, 3), "relative")
+    for c in range(3):
+        own = labels == c
+        torch.testing.assert_close(relative[own], plain[own] / plain[own].mean())
+
+
+def test_the_teachers_temperature_goes_to_its_last_value_in_a_line(digits):
+    stage, _ = make_stage(digits, dino__first_teacher_temperature=0.02, dino__temperature_epochs=1)
+    schedule, steps = stage.instance.temperature, stage.sampler.steps
+    assert float(schedule[0]) == pytest.approx(0.02)
+    assert float(schedule[steps // 2]) == pytest.approx(0.02 + 0.02 * (steps // 2) / steps)
+    assert (schedule[steps:] == schedule[-1]).all()
+    assert float(schedule[-1]) == pytest.approx(0.04)
 
 
 def test_labelled_images_count_fully_in_stage_2(digits, monkeypatch):

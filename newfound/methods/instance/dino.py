@@ -26,7 +26,9 @@ class SelfDistillation(nn.Module):
     centre: Tensor
     momentum: Tensor
 
-    def __init__(self, encoder: nn.Module, width: int, chosen: settings.Dino, steps: int) -> None:
+    temperature: Tensor
+
+    def __init__(self, encoder: nn.Module, width: int, chosen: settings.Dino, steps: int, epochs: int) -> None:
         super().__init__()
         self.chosen = chosen
         self.head = DinoHead(width, chosen.hidden, chosen.bottleneck, chosen.out, norm=chosen.norm)
@@ -34,6 +36,7 @@ class SelfDistillation(nn.Module):
         self.register_buffer("centre", torch.zeros(chosen.out))
         momentum = torch.from_numpy(cosine(chosen.momentum, 1.0, steps)).float()
         self.register_buffer("momentum", momentum, persistent=False)
+        self.register_buffer("temperature", _temperatures(chosen, steps, epochs), persistent=False)
 
     @torch.no_grad()
     def teach(self, crops: Crops) -> tuple[Tensor, Tensor]:
@@ -42,14 +45,14 @@ class SelfDistillation(nn.Module):
         features = encoder(crops.whole.flatten(0, 1))
         return features, head(features).float().unflatten(0, crops.whole.shape[:2])
 
-    def loss(self, encoder: nn.Module, features: Tensor, crops: Crops, taught: Tensor) -> dict[str, Tensor]:
+    def loss(self, encoder: nn.Module, features: Tensor, crops: Crops, taught: Tensor, t: Tensor) -> dict[str, Tensor]:
         """L_ins and figures to watch, from the student's features [2n, D] of the whole views."""
         student = self.head(features).float().unflatten(0, crops.whole.shape[:2])
         if len(crops.extra):
             with frozen_statistics(encoder), frozen_statistics(self.head):
                 extra = self.head(encoder(crops.extra.flatten(0, 1))).float().unflatten(0, crops.extra.shape[:2])
             student = torch.cat([student, extra])
-        temperature = self.chosen.teacher_temperature
+        temperature = value_at(self.temperature, t)
         loss = self_distillation(
             student,
             taught,
@@ -82,6 +85,14 @@ class SelfDistillation(nn.Module):
         if figures["teacher_spread"] < 0.02:
             return "the teacher has put all images into one output; try a larger dino.centre_momentum or temperature"
         return None
+
+
+def _temperatures(chosen: settings.Dino, steps: int, epochs: int) -> Tensor:
+    """The teacher's temperature at each step [steps]: a straight line over the first epochs, then flat."""
+    last = chosen.teacher_temperature
+    first = last if chosen.first_teacher_temperature is None else chosen.first_teacher_temperature
+    warmup = round(chosen.temperature_epochs * steps / epochs)
+    return last + (first - last) * (1 - torch.arange(steps) / max(warmup, 1)).clamp(min=0)
 
 
 @contextmanager
