@@ -79,6 +79,7 @@ def page(record: dict[str, Any]) -> str:
         f"{runs} seeds. Hardware: {record['hardware']}; PyTorch {record['versions']['torch']}; "
         f"commit {record['commit'][:12]}, {record['date'][:10]}. The exact settings are in the record.\n\n"
         f"| | novel accuracy | deviation |\n|---|---|---|\n{raw}{learnt}"
+        + "".join(f"\n{note}\n" for note in record.get("notes", []))
     )
 
 
