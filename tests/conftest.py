@@ -7,6 +7,8 @@ import pytest
 import torch
 
 torch.set_num_threads(1)  # tiny tensors are slower on several threads
+if not torch.cuda.is_available():  # Triton reads it when it is imported: kernels then run on the CPU, slowly
+    os.environ.setdefault("TRITON_INTERPRET", "1")
 
 
 @pytest.fixture(autouse=True)

@@ -56,6 +56,8 @@ class ImageStore:
 
     def batches(self, indices: Iterable[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
         """Each index (given on the CPU) with its batch, both on the store's device, one after the other."""
+        if isinstance(indices, Tensor):
+            indices = indices.to(self.device)  # at once: a copy of each would keep the host busy
         for index in indices:
             index = index.to(self.device, non_blocking=True)
             yield index, self.batch(index)

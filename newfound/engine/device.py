@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
 
@@ -29,6 +30,17 @@ def pick_device(name: str) -> torch.device:
 def precision(device: torch.device) -> AbstractContextManager[object]:
     """bfloat16 autocast on a GPU; float32, without a context, on a CPU."""
     return torch.autocast("cuda", dtype=torch.bfloat16) if device.type == "cuda" else nullcontext()
+
+
+@contextmanager
+def fastest_kernels() -> Iterator[None]:
+    """cuDNN tries its algorithms for each new shape and keeps the fastest; steps have few shapes."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
 
 
 def describe_device(device: torch.device) -> str:

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 
 from newfound.data.collection import Collection
 from newfound.data.store import ImageStore
+from newfound.engine.capture import Captured
 from newfound.engine.checkpoint import Checkpoints
-from newfound.engine.device import precision
+from newfound.engine.device import fastest_kernels, precision
 from newfound.engine.features import read_features
 from newfound.engine.metrics import Metrics
 from newfound.engine.optimiser import build_optimiser, pack_optimiser, unpack_optimiser
@@ -37,6 +38,8 @@ class Engine:
     metrics: Metrics | None = None
     log_every: int = 10
     checkpoint_every: int = 1
+    capture: bool = True
+    """Whether steps on a GPU are captured as graphs."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Time spent in each stage, earlier stretches of a resumed run included."""
     metrics_end: int = 0
@@ -58,7 +61,8 @@ class Engine:
     def train(self, stage: Stage) -> None:
         """Train ``stage`` to its end, from its newest checkpoint if it has one."""
         stage.to(self.device)
-        _Training(self, stage).run()
+        with fastest_kernels():
+            Training(self, stage).run()
         stage.eval()
 
     def features(
@@ -68,17 +72,21 @@ class Engine:
         return read_features(network, images, self.device, self.reporter, title=title, of=of)
 
 
-class _Training:
+class Training:
     """One stage in training: everything that a checkpoint has to hold."""
 
     def __init__(self, engine: Engine, stage: Stage) -> None:
         self.engine, self.stage, self.plan = engine, stage, stage.plan
         self.steps = stage.sampler.steps
         self.total = self.steps * self.plan.epochs
-        self.rates = torch.from_numpy(learning_rates(self.plan, self.steps)).to(engine.device)
+        self.planned = learning_rates(self.plan, self.steps)
+        self.rates = torch.from_numpy(self.planned).to(engine.device)
         self.optimiser = build_optimiser(self.plan, stage.parameter_groups(), engine.device)
         self.suspicions = 0
         self.generator = torch.Generator(engine.device)
+        self.step: Callable[[Tensor, Tensor], None] = self._step
+        if engine.capture and engine.device.type == "cuda":
+            self.step = Captured(self._step, self.generator, engine.reporter)
         self.t = torch.zeros((), dtype=torch.int64, device=engine.device)
         self.done = 0
         self.sums: dict[str, Tensor] = {}
@@ -111,8 +119,9 @@ class _Training:
         stage.train()
         order = stage.sampler.epoch(engine.generator(stage.name, epoch, "batches"))
         for index, images in engine.train_images.batches(order[first:]):
-            self._step(index, images)
+            self.step(index, images)
             self.done += 1
+            self.summed += 1
             figures = self._log(epoch) if self.done % engine.log_every == 0 or self.done % self.steps == 0 else {}
             task.advance(len(index), **figures)
             if stop.asked:
@@ -140,21 +149,25 @@ class _Training:
         with torch.no_grad():
             stage.after_step(self.t)
             for name, value in losses.items():
-                self.sums[name] = self.sums.get(name, 0) + value.detach().double()
-        self.summed += 1
-        self.t += 1
+                if name not in self.sums:
+                    self.sums[name] = torch.zeros((), dtype=torch.float64, device=engine.device)
+                self.sums[name] += value
+            self.t += 1
 
     def _log(self, epoch: int) -> dict[str, float]:
         """Means since the last line, written and returned: the only place that waits for the device."""
-        figures = {name: float(total) / self.summed for name, total in sorted(self.sums.items())}
+        names = sorted(self.sums)
+        totals = torch.stack([self.sums[name] for name in names]).tolist()
+        figures = {name: total / self.summed for name, total in zip(names, totals, strict=True)}
         if not all(map(math.isfinite, figures.values())):
             where = f"step {self.done} of {self.stage.name}"
             raise Diverged(f"the loss is no longer a number ({where}): {figures}; try a smaller {self.stage.name}.lr")
         if self.engine.metrics:
-            rate = float(self.rates[self.done - 1])
+            rate = float(self.planned[self.done - 1])
             line = {"stage": self.stage.name, "epoch": epoch + 1, "step": self.done, "lr": rate, **figures}
             self.engine.metrics.write(line)
-        self.sums, self.summed = {}, 0
+        torch._foreach_zero_(list(self.sums.values()))
+        self.summed = 0
         self._watch(figures)
         return figures
 

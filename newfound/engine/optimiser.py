@@ -21,7 +21,7 @@ def build_optimiser(plan: Plan, groups: list[dict[str, Any]], device: torch.devi
             groups, momentum=plan.momentum, nesterov=plan.nesterov, weight_decay=plan.weight_decay, fused=True
         )
     kind = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[plan.optimiser]
-    return kind(groups, weight_decay=plan.weight_decay, fused=True)
+    return kind(groups, weight_decay=plan.weight_decay, fused=True, capturable=device.type == "cuda")
 
 
 def pack_optimiser(optimiser: torch.optim.Optimizer) -> dict[str, Tensor]:

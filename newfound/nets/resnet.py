@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Literal
 
 from torch import Tensor, nn
-from torch.nn import functional as F
+
+from newfound.nets.norm import batch_norm
 
 Stem = Literal["cifar", "imagenet"]
 
@@ -28,9 +29,13 @@ class BasicBlock(nn.Module):
             self.downsample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
 
     def forward(self, maps: Tensor) -> Tensor:
-        shortcut = maps if self.downsample is None else self.downsample(maps)
-        maps = F.relu(self.bn1(self.conv1(maps)))
-        return F.relu(self.bn2(self.conv2(maps)) + shortcut)
+        shortcut = maps
+        if self.downsample is not None:
+            convolution, norm = self.downsample
+            assert isinstance(norm, nn.BatchNorm2d)
+            shortcut = batch_norm(convolution(maps), norm, relu=False)
+        maps = batch_norm(self.conv1(maps), self.bn1)
+        return batch_norm(self.conv2(maps), self.bn2, shortcut=shortcut)
 
 
 class ResNet(nn.Module):
@@ -63,7 +68,7 @@ class ResNet(nn.Module):
 
     def maps(self, images: Tensor) -> Tensor:
         """The last feature maps [N, 512, h, w], before they are averaged."""
-        maps = self.maxpool(F.relu(self.bn1(self.conv1(images))))
+        maps = self.maxpool(batch_norm(self.conv1(images), self.bn1))
         return self.layer4(self.layer3(self.layer2(self.layer1(maps))))
 
     def forward(self, images: Tensor) -> Tensor:

@@ -100,7 +100,7 @@ def test_a_step_never_waits_for_the_device(make_engine, make_toy):
     """Whatever reads a value on the host shows as _local_scalar_dense, on a CPU too."""
     from torch.utils._python_dispatch import TorchDispatchMode
 
-    from newfound.engine.loop import _Training
+    from newfound.engine.loop import Training
 
     class Watch(TorchDispatchMode):
         def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
@@ -109,7 +109,7 @@ def test_a_step_never_waits_for_the_device(make_engine, make_toy):
 
     engine, stage = make_engine(), make_toy(optimiser="adamw", clip=1.0)
     stage.on_step = lambda step: None
-    training = _Training(engine, stage)
+    training = Training(engine, stage)
     stage.train()
     index = stage.sampler.epoch(torch.Generator().manual_seed(0))[0]
     stage.step = lambda batch, t: {"loss": nn.functional.cross_entropy(stage.linear(batch.views), batch.labels)}

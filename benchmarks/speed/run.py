@@ -1,0 +1,336 @@
+"""How fast a step of APL's stage I is, and where its time goes: writes a record for docs/speed.md.
+
+    python benchmarks/speed/run.py --out benchmarks/speed/h200.json [--rivals] [--growth] [--compile]
+    python benchmarks/speed/run.py --page                     docs/speed.md from the records
+    python benchmarks/speed/run.py --device cpu --tiny        the same way through, in a minute, on a CPU
+
+Images are random numbers: a step's time does not depend on what they show. Every figure is a median over several
+stretches of steps, timed by the device's own clock, in one run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from newfound.data.collection import UNKNOWN, Collection, Task
+from newfound.data.store import ImageStore
+from newfound.engine.capture import WARM_UP, Captured
+from newfound.engine.device import describe_device, fastest_kernels, precision
+from newfound.engine.loop import Engine, Training
+from newfound.engine.optimiser import build_optimiser
+from newfound.losses import self_distillation
+from newfound.methods.instance.dino import frozen_statistics
+from newfound.methods.representation import Representation
+from newfound.model import Encoder
+from newfound.nets import norm
+from newfound.progress import Reporter
+from newfound.recipe import resolve_settings
+from newfound.views import multiview
+
+HERE = Path(__file__).parent
+TINY = {"network": "tiny", "stage1.batch": 32, "dino.hidden": 32, "dino.bottleneck": 16, "dino.out": 64}
+
+
+def random_collection(n: int, known: int, novel: int, size: int = 32) -> Collection:
+    """``n`` images of noise, half of them labelled."""
+    generator = np.random.default_rng(0)
+    images = generator.integers(0, 256, (n, 3, size, size), dtype=np.uint8)
+    labels = np.full(n, UNKNOWN)
+    labels[: n // 2] = generator.integers(0, known, n // 2)
+    task = Task("", novel, np.arange(n // 2, n))
+    return Collection(ImageStore(images), labels, tuple(map(str, range(known))), (task,))
+
+
+class Bench:
+    """A stage I on a device, its steps, and their times."""
+
+    def __init__(self, device: torch.device, changes: dict[str, Any], *, images: int, known: int, novel: int) -> None:
+        self.device = device
+        self.collection = random_collection(images, known, novel)
+        self.settings = resolve_settings("apl", "apl-cifar10", changes)
+        torch.manual_seed(0)
+        self.engine = Engine(self.collection, device)
+        self.stage = self.new_stage()
+        self.batch = self.stage.sampler.batch
+        self.order = self.stage.sampler.epoch(torch.Generator().manual_seed(0))
+
+    def new_stage(self) -> Representation:
+        statistics_ = self.collection.train.channel_statistics(4096)
+        encoder = Encoder(self.settings.network, 3, 32, *statistics_)
+        return Representation(encoder, self.collection, self.settings, self.engine).to(self.device).train()
+
+    def time(self, step: Callable[[Tensor, Tensor], None], repeats: int, stretches: int = 5) -> float:
+        """Milliseconds a step: the median over stretches of ``repeats`` steps."""
+        batches = list(self.engine.train_images.batches(self.order[: min(8, len(self.order))]))
+
+        def stretch(n: int) -> None:
+            for i in range(n):
+                step(*batches[i % len(batches)])
+
+        stretch(WARM_UP + 2)
+        return statistics.median(self.clock(lambda: stretch(repeats)) / repeats for _ in range(stretches))
+
+    def clock(self, work: Callable[[], None]) -> float:
+        """Milliseconds that ``work`` takes on the device."""
+        if self.device.type != "cuda":
+            began = time.perf_counter()
+            work()
+            return 1e3 * (time.perf_counter() - began)
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        torch.cuda.synchronize()
+        start.record()
+        work()
+        end.record()
+        torch.cuda.synchronize()
+        return start.elapsed_time(end)
+
+    def captured(self, function: Callable[[Tensor, Tensor], None], generator: torch.Generator | None = None) -> Any:
+        if self.device.type != "cuda":
+            return function
+        return Captured(function, generator or torch.Generator(self.device), Reporter())
+
+    def full(self, capture: bool) -> tuple[Training, Callable[[Tensor, Tensor], None]]:
+        """Our step with everything on."""
+        self.engine.capture = capture
+        training = Training(self.engine, self.new_stage())
+        training.stage.before_epoch(0)
+        training.stage.train()
+        training.total = training.steps * training.plan.epochs
+        return training, training.step
+
+    def bare(self, compiled: bool = False) -> Callable[[Tensor, Tensor], None]:
+        """The model's step alone: student forward and backward, teacher forward, heads, AdamW, moving average."""
+        stage = self.new_stage()
+        groups = stage.parameter_groups()
+        optimiser = build_optimiser(stage.plan, groups, self.device)
+        for group in optimiser.param_groups:
+            group["lr"].fill_(1e-4)
+        images = self.engine.train_images.batch(self.order[0].to(self.device))
+        drawn = stage.views.draw(torch.Generator(self.device), len(images), torch.zeros((), dtype=torch.int64))
+        crops = stage.views.apply(images, drawn)
+        t = torch.zeros((), dtype=torch.int64, device=self.device)
+        model = stage.instance
+
+        def forward() -> Tensor:
+            _, taught = model.teach(crops)
+            student = model.head(stage.encoder(crops.whole.flatten(0, 1))).float().unflatten(0, crops.whole.shape[:2])
+            with frozen_statistics(stage.encoder), frozen_statistics(model.head):
+                extra = model.head(stage.encoder(crops.extra.flatten(0, 1))).float()
+            student = torch.cat([student, extra.unflatten(0, crops.extra.shape[:2])])
+            return self_distillation(student, taught, model.centre)
+
+        function = torch.compile(forward) if compiled else forward
+
+        def step(index: Tensor, images: Tensor) -> None:
+            with precision(self.device):
+                loss = function()
+            optimiser.zero_grad(set_to_none=True)
+            loss.backward()
+            optimiser.step()
+            model.after_step(stage.encoder, t)
+
+        return step
+
+    def parts(self) -> dict[str, Callable[[Tensor, Tensor], None]]:
+        """Pieces of a step, each by itself."""
+        stage, generator = self.stage, torch.Generator(self.device)
+        t = torch.zeros((), dtype=torch.int64, device=self.device)
+        n = self.batch
+        images = self.engine.train_images.batch(self.order[0].to(self.device))
+        drawn = stage.views.draw(generator, n, t)
+        crops = stage.views.apply(images, drawn)
+        rows = self.order[0, stage.sampler.pools[0].per_batch :].to(self.device) - stage.n_labelled
+        source = torch.randn(len(rows), stage.encoder.width, device=self.device)
+
+        def teach(*_: Tensor) -> None:
+            with precision(self.device), torch.no_grad():
+                stage.instance.teach(crops)
+
+        def forward_backward(views: Tensor) -> None:
+            with precision(self.device):
+                features = stage.encoder(views.flatten(0, 1))
+            features.float().square().mean().backward()
+            for p in stage.parameters():
+                p.grad = None
+
+        return {
+            "draws": lambda *_: stage.views.draw(generator, n, t) and None,
+            "views": lambda index, images: stage.views.apply(images, drawn) and None,
+            "teacher": teach,
+            "encoder, whole views": lambda *_: forward_backward(crops.whole),
+            "encoder, extra views": lambda *_: forward_backward(crops.extra),
+            "pseudo labels": lambda *_: stage._assign(source, rows, t) and None,
+            "moving average": lambda *_: stage.instance.after_step(stage.encoder, t),
+        }
+
+    def flops(self) -> float:
+        """Floating-point operations of matrix products and convolutions in one bare step."""
+        from torch.utils.flop_counter import FlopCounterMode
+
+        step = self.bare()
+        with FlopCounterMode(display=False) as counter:
+            step(self.order[0], self.order[0])
+        return float(counter.get_total_flops())
+
+
+def matrix_rate(device: torch.device) -> float:
+    """TFLOP/s of a large bfloat16 product of random matrices."""
+    n = 8192
+    a, b = (torch.randn(n, n, device=device, dtype=torch.bfloat16) for _ in range(2))
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    for _ in range(3):
+        a @ b
+    start.record()
+    for _ in range(10):
+        a @ b
+    end.record()
+    torch.cuda.synchronize()
+    return 10 * 2 * n**3 / (start.elapsed_time(end) * 1e-3) / 1e12
+
+
+@contextmanager
+def torch_kernels():  # type: ignore[no-untyped-def]
+    """Without kernels of our own."""
+    before = norm.has_triton
+    norm.has_triton = lambda: False  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        norm.has_triton = before
+
+
+def measure(options: argparse.Namespace, device: torch.device) -> dict[str, Any]:
+    changes: dict[str, Any] = TINY if options.tiny else {}
+    size = {"images": 2000 if options.tiny else 50_000, "known": 5, "novel": 5}
+    repeats = 3 if options.tiny else 40
+    bench = Bench(device, changes, **size)
+    batch = bench.batch
+    record: dict[str, Any] = {"batch": batch, "ms": {}, "parts_ms": {}}
+    ms = record["ms"]
+
+    def note(name: str, value: float) -> None:
+        ms[name] = round(value, 3)
+        print(f"{name:40s} {value:8.2f} ms {1e3 * batch / value:10,.0f} images/s", flush=True)
+
+    if device.type == "cuda":
+        record["matrix_tflops"] = round(matrix_rate(device), 1)
+    began = time.monotonic()
+    note("bare", bench.time(bench.captured(bench.bare()), repeats))
+    record["seconds_to_first_graph"] = round(time.monotonic() - began, 1)
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats()
+    training, step = bench.full(capture=True)
+    note("full", bench.time(step, repeats))
+    if device.type == "cuda":
+        record["peak_memory_gb"] = round(torch.cuda.max_memory_allocated() / 1e9, 2)
+    del training, step
+    note("bare again", bench.time(bench.captured(bench.bare()), repeats))
+    note("full, kernel by kernel", bench.time(bench.full(capture=False)[1], max(3, repeats // 4)))
+    note("bare, kernel by kernel", bench.time(bench.bare(), max(3, repeats // 4)))
+    with torch_kernels():
+        note("bare, torch's batch norm", bench.time(bench.captured(bench.bare()), repeats))
+        if options.compile:
+            began = time.monotonic()
+            note("bare, compiled by torch", bench.time(bench.captured(bench.bare(compiled=True)), repeats))
+            record["seconds_of_compilation"] = round(time.monotonic() - began, 1)
+    for name, part in bench.parts().items():
+        record["parts_ms"][name] = round(bench.time(bench.captured(part), repeats, 3), 3)
+        print(f"  part: {name:34s} {record['parts_ms'][name]:8.3f} ms", flush=True)
+    flops = bench.flops()
+    record["tflop_per_bare_step"] = round(flops / 1e12, 3)
+    record["tflops"] = {name: round(flops / value / 1e9, 1) for name, value in ms.items() if "kernel" not in name}
+    bare = min(ms["bare"], ms["bare again"])
+    record["full_over_bare"] = round(bare / ms["full"], 4)
+    record["images_per_s"] = {
+        "bare": round(1e3 * batch / bare),
+        "full": round(1e3 * batch / ms["full"]),
+        "eager": round(1e3 * batch / ms["full, kernel by kernel"]),
+    }
+    if options.growth:
+        record["growth"] = growth(device, changes, size, repeats)
+    if options.rivals:
+        record["rivals"] = rivals(bench)
+        lightly = record["rivals"]["lightly"]
+        if isinstance(lightly, dict) and "images_per_s" in lightly:
+            record["images_per_s"]["lightly"] = lightly["images_per_s"]
+    return record
+
+
+def growth(device: torch.device, changes: dict[str, Any], size: dict[str, int], repeats: int) -> dict[str, Any]:
+    """Milliseconds of the full step as one thing grows and the others stay."""
+    cases: dict[str, list[tuple[Any, dict[str, Any], dict[str, int]]]] = {
+        "batch": [(b, {"stage1.batch": b}, {}) for b in (64, 128, 512, 1024)],
+        "images": [(n, {}, {"images": n}) for n in (10_000, 200_000)],
+        "novel classes": [(k, {}, {"novel": k}) for k in (20, 100, 500)],
+        "extra views": [(v, {"views.extra": v}, {}) for v in (0, 2, 4, 8)],
+    }
+    found: dict[str, Any] = {}
+    for name, rows in cases.items():
+        found[name] = {}
+        for value, more, other in rows:
+            bench = Bench(device, {**changes, **more}, **{**size, **other})
+            _, step = bench.full(capture=True)
+            ms = bench.time(step, max(3, repeats // 2), 3)
+            found[name][str(value)] = {"ms": round(ms, 3), "images_per_s": round(1e3 * bench.batch / ms)}
+            print(f"  {name} = {value}: {ms:.2f} ms", flush=True)
+    return found
+
+
+def rivals(bench: Bench) -> dict[str, Any]:
+    """What others take for the same work on the same device."""
+    sys.path.insert(0, str(HERE))
+    from rivals import kornia_ms, lightly_images_per_s
+
+    images = bench.collection.train.images.permute(0, 2, 3, 1).contiguous().numpy()
+    return {"lightly": lightly_images_per_s(images), "kornia": kornia_ms(images)}
+
+
+def commit() -> str:
+    run = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=HERE, check=False)
+    return run.stdout.strip() or "unknown"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--growth", action="store_true")
+    parser.add_argument("--rivals", action="store_true")
+    parser.add_argument("--out", type=Path)
+    options = parser.parse_args()
+    device = torch.device(options.device)
+    with fastest_kernels():
+        record = measure(options, device)
+    record = {
+        "device": describe_device(device),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "commit": commit(),
+        "versions": {"python": platform.python_version(), "torch": torch.__version__},
+        "what": "stage I of APL, recipe apl-cifar10, 2 views of 32 px and 6 of 16 px, bfloat16",
+        **record,
+    }
+    text = json.dumps(record, indent=1)
+    if options.out:
+        options.out.write_text(text + "\n")
+    print(text)
+
+
+if __name__ == "__main__":
+    main()

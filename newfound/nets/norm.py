@@ -1,0 +1,38 @@
+"""Batch norm, the sum with a shortcut and ReLU in one go: on a GPU they would each pass over memory by themselves."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+def batch_norm(maps: Tensor, norm: nn.BatchNorm2d, *, shortcut: Tensor | None = None, relu: bool = True) -> Tensor:
+    """relu(norm(maps) + shortcut) for maps and shortcut [N, C, H, W]; without either where not asked for.
+
+    In training on a GPU a fused kernel does it; otherwise torch's own operations do.
+    """
+    if fused(maps, norm):
+        from newfound.nets.norm_kernel import FusedNorm
+
+        result: Tensor = FusedNorm.apply(
+            maps, shortcut, norm.weight, norm.bias, norm.running_mean, norm.running_var, norm.momentum, norm.eps, relu
+        )
+        return result
+    normed: Tensor = norm(maps)
+    if shortcut is not None:
+        normed = normed + shortcut
+    return F.relu(normed) if relu else normed
+
+
+def fused(maps: Tensor, norm: nn.BatchNorm2d) -> bool:
+    """Whether the fused kernel is for these maps."""
+    return maps.is_cuda and norm.training and norm.momentum is not None and has_triton()
+
+
+@cache
+def has_triton() -> bool:
+    """Whether Triton, which comes with PyTorch for CUDA on Linux, is there."""
+    return find_spec("triton") is not None

@@ -1,0 +1,97 @@
+"""Steps captured as a graph do what steps launched kernel by kernel do."""
+
+import contextlib
+
+import pytest
+import torch
+
+from newfound.data.digits import read_digits
+from newfound.engine import loop
+from newfound.engine.capture import WARM_UP, Captured
+from newfound.engine.loop import Engine, Training
+from newfound.methods.representation import Representation
+from newfound.model import Encoder
+from newfound.progress import Reporter
+from newfound.recipe import resolve_settings
+
+pytestmark = pytest.mark.gpu
+STEPS = 50
+
+
+@pytest.fixture
+def exact(monkeypatch):
+    """float32 throughout, and the same algorithms each time."""
+    monkeypatch.setattr(loop, "precision", lambda device: contextlib.nullcontext())
+    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+    monkeypatch.setattr(loop, "fastest_kernels", contextlib.nullcontext)
+
+
+def losses_of(network: str, domain: str, capture: bool) -> tuple[list[dict[str, float]], bool]:
+    collection = read_digits(0).collection
+    settings = resolve_settings("apl", "apl-digits", {"network": network, "views.domain": domain})
+    torch.manual_seed(0)
+    engine = Engine(collection, torch.device("cuda"), capture=capture)
+    encoder = Encoder(network, 1, 8, torch.tensor([0.3]), torch.tensor([0.4]))
+    stage = Representation(encoder, collection, settings, engine).cuda()
+    training = Training(engine, stage)
+    training.generator.manual_seed(1)
+    stage.before_epoch(0)
+    stage.train()
+    order = torch.cat([stage.sampler.epoch(torch.Generator().manual_seed(epoch)) for epoch in range(30)])
+    found = []
+    for index, images in engine.train_images.batches(order[:STEPS]):
+        training.step(index, images)
+        found.append({name: float(total) for name, total in training.sums.items()})
+        for total in training.sums.values():
+            total.zero_()
+        if len(found) == STEPS // 2:
+            training.generator.manual_seed(2)  # as a new epoch does
+    captured = isinstance(training.step, Captured) and training.step.graph is not None
+    return found, captured
+
+
+@pytest.mark.parametrize(("network", "domain"), [("tiny", "symbolic"), ("resnet18", "natural")])
+def test_captured_and_eager_steps_agree_over_fifty_steps(exact, network, domain):
+    eager, was_captured = losses_of(network, domain, capture=False)
+    assert not was_captured
+    captured, was_captured = losses_of(network, domain, capture=True)
+    assert was_captured
+    print(network, eager[0]["loss"], captured[0]["loss"], eager[-1]["loss"], captured[-1]["loss"])
+    for t in range(STEPS):
+        tolerance = 1e-5 if t < 10 else 2e-2
+        assert captured[t]["loss"] == pytest.approx(eager[t]["loss"], rel=tolerance), t
+
+
+def test_draws_continue_and_restart_as_they_do_without_a_graph():
+    sequences = []
+    for capture in (False, True):
+        generator = torch.Generator("cuda").manual_seed(3)
+        drawn = torch.zeros(4, device="cuda")
+
+        def draw(_, drawn=drawn, generator=generator):
+            drawn.copy_(torch.rand(4, generator=generator, device="cuda"))
+
+        step = Captured(draw, generator, Reporter(quiet=True)) if capture else draw
+        found = []
+        for i in range(12):
+            if i == 8:
+                generator.manual_seed(5)
+            step(torch.zeros(1, device="cuda"))
+            found.append(drawn.tolist())
+        sequences.append((found, generator.get_state().tolist()))
+    assert sequences[0] == sequences[1]
+
+
+def test_a_step_that_waits_for_the_device_goes_on_kernel_by_kernel(capsys):
+    total = torch.zeros((), device="cuda")
+
+    def step(value):
+        total.add_(float(value.sum()))
+
+    captured = Captured(step, torch.Generator("cuda"), Reporter())
+    for _ in range(WARM_UP + 3):
+        captured(torch.ones(2, device="cuda"))
+    assert float(total) == 2 * (WARM_UP + 3)
+    assert captured.graph is None
+    assert "kernel by kernel" in capsys.readouterr().err
