@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
 
 import torch
 from torch import Tensor
@@ -140,25 +142,46 @@ class MultiViews:
 
     def _views(self, images: Tensor, p: dict[str, Tensor], size: int) -> Tensor:
         """Views [v, n, C, size, size] of the images under parameters [v, n]."""
+        blurred = self.appearance and any(self.blur)
+        if kernel_available(images, size):
+            from newfound.views import kernel
+
+            colours = {"colours": self.appearance, "hue": self.jitter[3] != 0, "grey": self.grey != 0}
+            solarise = any(self.solarise) and not blurred  # what is blurred is solarised afterwards
+            views = kernel.make_views(images, p, size, self.fill / 255, **colours, solarise=solarise)
+            return self._finish(views, p) if blurred else views
         crop = augment.mirror(augment.crop_matrices(p["top"], p["left"], p["height"], p["width"]), p["mirror"])
         affine = augment.affine_matrices(p["angle"], p["scale"], p["shear"], p["shift_x"], p["shift_y"])
         views = augment.warp(images, augment.compose(crop, affine), size, self.fill / 255)
-        if not self.appearance:
-            return views
-        flat = self._recolour(views.flatten(0, 1), {name: value.flatten() for name, value in p.items()})
-        return flat.view(views.shape)
+        return self._finish(self._recolour(views, p), p) if self.appearance else views
 
     def _recolour(self, views: Tensor, p: dict[str, Tensor]) -> Tensor:
-        """The views [m, C, s, s] in the colours of parameters [m]; what the settings rule out is not computed."""
+        """The views [v, n, C, s, s] in other colours; what the settings rule out is not computed."""
+        flat, p = views.flatten(0, 1), {name: value.flatten() for name, value in p.items()}
         hue = p["hue"] if self.jitter[3] else None
-        views = augment.adjust_colours(views, p["brightness"], p["contrast"], p["saturation"], hue)
+        flat = augment.adjust_colours(flat, p["brightness"], p["contrast"], p["saturation"], hue)
         if self.grey:
-            views = augment.to_grey(views, p["grey"])
+            flat = augment.to_grey(flat, p["grey"])
+        return flat.view(views.shape)
+
+    def _finish(self, views: Tensor, p: dict[str, Tensor]) -> Tensor:
+        """The views [v, n, C, s, s], blurred and solarised, where the settings want that."""
+        flat = views.flatten(0, 1)
         if any(self.blur):
-            views = augment.blur(views, p["sigma"], p["blur"], self.blur_kernel)
+            flat = augment.blur(flat, p["sigma"].flatten(), p["blur"].flatten(), self.blur_kernel)
         if any(self.solarise):
-            views = augment.solarise(views, p["solarise"])
-        return views
+            flat = augment.solarise(flat, p["solarise"].flatten())
+        return flat.view(views.shape)
+
+
+def kernel_available(images: Tensor, size: int) -> bool:
+    """Whether one kernel can make the views of ``size`` pixels: on a GPU, with Triton, if a view fits its registers."""
+    return images.is_cuda and images.dtype == torch.uint8 and size * size <= 4096 and _triton_found()
+
+
+@cache
+def _triton_found() -> bool:
+    return find_spec("triton") is not None
 
 
 def _between(draws: Tensor, low: float, high: float) -> Tensor:
