@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import platform
 import statistics
 import subprocess
@@ -41,7 +40,6 @@ from newfound.model import Encoder
 from newfound.nets import norm
 from newfound.progress import Reporter
 from newfound.recipe import resolve_settings
-from newfound.views import multiview
 
 HERE = Path(__file__).parent
 TINY = {"network": "tiny", "stage1.batch": 32, "dino.hidden": 32, "dino.bottleneck": 16, "dino.out": 64}

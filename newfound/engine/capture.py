@@ -40,7 +40,7 @@ class Captured:
         self.graph.replay()
 
     def _launch(self, inputs: tuple[Tensor, ...]) -> None:
-        """Kernel by kernel, on the stream of the capture: what is set up on one stream may be set up again on others."""
+        """Kernel by kernel, on the stream of the capture: what libraries set up, they set up for each stream."""
         here = torch.cuda.current_stream()
         self.stream.wait_stream(here)
         with torch.cuda.stream(self.stream):
@@ -59,6 +59,8 @@ class Captured:
         except RuntimeError as error:
             self.possible = False
             reason = str(error).strip().splitlines()[0]
-            self.reporter.warn(f"steps are launched kernel by kernel, which is slower: they cannot be captured ({reason})")
+            self.reporter.warn(
+                f"steps are launched kernel by kernel, which is slower: they cannot be captured ({reason})"
+            )
             return
         self.graph = graph

@@ -25,6 +25,9 @@ from newfound.engine.stage import Batch, Stage
 from newfound.errors import Diverged, Interrupted
 from newfound.progress import Reporter, Task
 
+SHARE = 0.02
+"""The largest part of the time that checkpoints may take: on a GPU an epoch may be done as fast as it is written."""
+
 
 @dataclass
 class Engine:
@@ -92,7 +95,9 @@ class Training:
         self.sums: dict[str, Tensor] = {}
         self.summed = 0
         self.earlier = 0.0
-        self.began = time.monotonic()
+        self.began = self.saved = time.monotonic()
+        self.cost = 0.0
+        """Seconds that the last checkpoint took, and when that was (``saved``)."""
 
     def run(self) -> None:
         self._restore()
@@ -127,7 +132,7 @@ class Training:
             if stop.asked:
                 self._save()
                 raise Interrupted(f"stopped after step {self.done} of {self.total} of {stage.name}")
-        if (epoch + 1) % engine.checkpoint_every == 0 or self.done == self.total:
+        if self.done == self.total or ((epoch + 1) % engine.checkpoint_every == 0 and self._worth_saving()):
             self._save()
 
     def _step(self, index: Tensor, images: Tensor) -> None:
@@ -182,9 +187,14 @@ class Training:
     def _seconds(self) -> float:
         return self.earlier + time.monotonic() - self.began
 
+    def _worth_saving(self) -> bool:
+        """Whether enough was done since the last checkpoint for what a checkpoint costs."""
+        return time.monotonic() - self.saved >= self.cost / SHARE
+
     def _save(self) -> None:
         if self.engine.checkpoints is None:
             return
+        began = time.monotonic()
         tensors = {f"stage.{name}": value for name, value in self.stage.state_dict().items()}
         tensors |= pack_optimiser(self.optimiser)
         tensors |= {f"sum.{name}": value for name, value in self.sums.items()}
@@ -197,6 +207,8 @@ class Training:
             "seconds": self._seconds(),
         }
         self.engine.checkpoints.save(self.stage.name, self.done, tensors, state, last=self.done == self.total)
+        self.saved = time.monotonic()
+        self.cost = self.saved - began
 
     def _restore(self) -> None:
         found = self.engine.checkpoints.latest(self.stage.name) if self.engine.checkpoints else None

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from newfound.engine import loop
 from newfound.errors import Diverged, Interrupted
 
 
@@ -94,6 +95,15 @@ def test_a_full_disk_stops_the_run_and_the_previous_checkpoint_resumes_it(make_e
     stage = make_toy()
     make_engine(folder).train(stage)
     assert_equal(tensors_of(stage), whole[0][0])
+
+
+def test_checkpoints_that_cost_much_are_rare_but_the_last_one_is_made(make_engine, make_toy, tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "SHARE", 1e-9)
+    engine = make_engine(tmp_path / "rare")
+    saved, real = [], engine.checkpoints.save
+    engine.checkpoints.save = lambda stage, step, *rest, **more: (saved.append(step), real(stage, step, *rest, **more))
+    engine.train(make_toy())
+    assert saved == [5, 20]
 
 
 def test_a_step_never_waits_for_the_device(make_engine, make_toy):
