@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import torch
+from torch import Tensor
 
 from newfound.errors import UserError
 
@@ -41,6 +42,37 @@ def fastest_kernels() -> Iterator[None]:
         yield
     finally:
         torch.backends.cudnn.benchmark = before
+
+
+class Beside:
+    """Work on a stream of its own, beside what follows it, on a GPU; on a CPU one thing comes after the other.
+
+    ``with Beside(tensor) as other: result = ...`` begins it, on the device of ``tensor``; ``other.join(result)`` waits
+    for it and hands over what it made. Small kernels hide behind large ones that way, and passes over memory behind
+    matrix products.
+    """
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.stream = torch.cuda.Stream(tensor.device) if tensor.is_cuda else None
+
+    def __enter__(self) -> Beside:
+        if self.stream is not None:
+            self.stream.wait_stream(torch.cuda.current_stream())
+            self.context = torch.cuda.stream(self.stream)
+            self.context.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self.stream is not None:
+            self.context.__exit__(*error)
+
+    def join(self, *results: Tensor) -> None:
+        """From here on the results may be used."""
+        if self.stream is not None:
+            here = torch.cuda.current_stream()
+            here.wait_stream(self.stream)
+            for result in results:
+                result.record_stream(here)
 
 
 def describe_device(device: torch.device) -> str:
