@@ -213,11 +213,17 @@ class SelfTraining:
     """Where the first pseudo labels come from: clusters of the features, or the online prototypes."""
     rectify: Literal["cosine", "relative", "none"] = "cosine"
     """An unlabelled image's weight: its cosine to its label's prototype, that divided by its category's mean, or 1."""
+    rectify_each: Literal["iteration", "step"] = "iteration"
+    """Whether the cosine is the plain image's, read once an iteration, or each view's, as the network sees it now."""
     backbone_lr: float = number(0.1, 0)
     """The encoder's learning rate, in units of the classifier's."""
     views: Literal["whole", "crop"] = "whole"
     fresh_head: bool = False
     """Whether each iteration begins with a new classifier."""
+
+    def __post_init__(self) -> None:
+        if self.rectify_each == "step" and self.rectify != "cosine":
+            raise UserError(f"rectify_each=step needs rectify=cosine, not {self.rectify}")
 
 
 @dataclass(frozen=True)
@@ -233,6 +239,10 @@ class APLSettings(Settings):
     """Online prototypes; without them category discrimination is cross-entropy on labelled images alone."""
     readout: Literal["student", "teacher"] = "student"
     """Whose features are read after stage I, and who goes on into stage II."""
+    refresh_norm: bool = False
+    """Whether batch-norm statistics are estimated anew, on un-augmented images, before they are read."""
+    flip_average: bool = False
+    """Whether features are read as the mean over an image and its mirror image."""
     views: MultiView = MultiView()
     crop: Views = Views()
     dino: Dino = Dino()

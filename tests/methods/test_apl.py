@@ -7,48 +7,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from methods_tiny import TINY
+from methods_tiny import TINY, NeverWaits, fit, make_stage, one_step
 
 from newfound import discovery
 from newfound.data.collection import Task
-from newfound.engine.loop import Engine
 from newfound.errors import Interrupted
-from newfound.methods.apl import APL
 from newfound.methods.representation import Representation
 from newfound.methods.selftraining import SelfTraining, class_means, rectification
-from newfound.model import Encoder
-from newfound.recipe import resolve_settings
-
-
-def chosen(**changes):
-    return resolve_settings("apl", "apl-digits", TINY | {k.replace("__", "."): v for k, v in changes.items()})
-
-
-def fit(collection, **changes):
-    engine = Engine(collection, torch.device("cpu"))
-    return APL(chosen(**changes)).fit(collection, engine)
-
-
-def make_stage(collection, **changes):
-    torch.manual_seed(0)
-    settings = chosen(**changes)
-    channels, size, _ = collection.train.shape
-    encoder = Encoder(
-        settings.network, channels, size, torch.tensor([0.3]), torch.tensor([0.4]), dimension=settings.dimension
-    )
-    engine = Engine(collection, torch.device("cpu"))
-    return Representation(encoder, collection, settings, engine), engine
-
-
-def one_step(stage, engine, t=0):
-    from newfound.engine.stage import Batch
-
-    stage.train()
-    index = stage.sampler.epoch(torch.Generator().manual_seed(t))[0]
-    step = torch.tensor(t)
-    parameters = stage.views.draw(torch.Generator().manual_seed(t), len(index), step)
-    batch = Batch(stage.views.apply(engine.train_images.batch(index), parameters), engine.labels[index], index)
-    return stage.step(batch, step), batch
 
 
 def test_both_stages_run_and_the_model_predicts_old_and_new(digits):
@@ -134,6 +99,7 @@ def test_every_switch_of_stage_1_runs_and_changes_what_is_learnt(digits, changes
         {"selftraining__labels": "online"},
         {"selftraining__rectify": "none"},
         {"selftraining__rectify": "relative"},
+        {"selftraining__rectify_each": "step"},
         {"selftraining__backbone_lr": 1.0},
         {"selftraining__views": "crop"},
         {"selftraining__fresh_head": True},
@@ -196,17 +162,10 @@ def test_the_separation_reaches_the_features(digits):
 
 @pytest.mark.parametrize("changes", [{}, {"prototypes__balance": "once", "classifier__kind": "cosine"}])
 def test_a_step_never_waits_for_the_device(digits, changes):
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Watch(TorchDispatchMode):
-        def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
-            assert function is not torch.ops.aten._local_scalar_dense.default, "a value is read on the host"
-            return function(*arguments, **keywords or {})
-
     stage, engine = make_stage(digits, **changes)
     _, batch = one_step(stage, engine)
     step = torch.tensor(1)
-    with Watch():
+    with NeverWaits():
         stage.views.draw(torch.Generator().manual_seed(0), 32, step)
         stage.step(batch, step)["loss"].backward()
         stage.after_step(step)
