@@ -185,8 +185,12 @@ class Prototypes:
     balance: Literal["bank", "batch", "first_of_epoch", "once", "never"] = "bank"
     """Over what labels are balanced: a bank of the newest features of all unlabelled images, each batch; or only at the
     first step of each epoch or of the run; or not at all."""
+    first: Literal["similar", "random"] = "similar"
+    """What a first step alone balances: the prototypes' own labels, or a random label that each image keeps."""
     soft: bool = True
     epsilon: float = number(0.05, 1e-4)
+    final_epsilon: float | None = number(None, 1e-4)
+    """Where the temperature of the labels ends, along a cosine over the run; none leaves it at ``epsilon``."""
     rounds: int = number(3, 1, 1000)
     separation: float = number(0.1, 0)
     """Weight of the pair-wise angular separation."""
@@ -194,6 +198,15 @@ class Prototypes:
     """What the separation's gradient reaches: the features, through the batch's class means, whole or by the share they
     have in the moving average; the classifier's novel rows; or the prototypes themselves, by a plain gradient step."""
     features: Literal["student", "teacher"] = "student"
+    labels_from: Literal["mean", "first", "swapped"] = "mean"
+    """Which feature labels an image: the mean of its two whole views', the first view's, or, each view by itself, the
+    other view's."""
+    novel_weight: float = number(1.0, 0)
+    """Of the cross-entropy of unlabelled images; the mean is over all images as before."""
+
+    def __post_init__(self) -> None:
+        if self.first == "random" and self.balance not in ("first_of_epoch", "once"):
+            raise UserError(f"first=random needs a balance of first_of_epoch or once, not {self.balance}")
 
 
 @dataclass(frozen=True)
@@ -237,6 +250,8 @@ class APLSettings(Settings):
     category: bool = True
     online: bool = True
     """Online prototypes; without them category discrimination is cross-entropy on labelled images alone."""
+    category_weight: float = number(1.0, 0)
+    """Of the cross-entropy over old and new categories in stage I."""
     readout: Literal["student", "teacher"] = "student"
     """Whose features are read after stage I, and who goes on into stage II."""
     refresh_norm: bool = False

@@ -63,6 +63,11 @@ SWITCHES = [
     {"prototypes__balance": "first_of_epoch"},
     {"prototypes__balance": "once"},
     {"prototypes__balance": "never"},
+    {"prototypes__labels_from": "first"},
+    {"prototypes__labels_from": "swapped"},
+    {"prototypes__final_epsilon": 0.5},
+    {"prototypes__novel_weight": 0.5},
+    {"category_weight": 0.5},
     {"prototypes__soft": False},
     {"prototypes__update": "per_sample"},
     {"prototypes__momentum": 0.5},
@@ -160,7 +165,15 @@ def test_the_separation_reaches_the_features(digits):
     assert not parts["pas"].requires_grad
 
 
-@pytest.mark.parametrize("changes", [{}, {"prototypes__balance": "once", "classifier__kind": "cosine"}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"prototypes__balance": "once", "classifier__kind": "cosine"},
+        {"prototypes__balance": "once", "prototypes__first": "random"},
+        {"prototypes__labels_from": "swapped", "prototypes__final_epsilon": 0.01, "prototypes__novel_weight": 0.5},
+    ],
+)
 def test_a_step_never_waits_for_the_device(digits, changes):
     stage, engine = make_stage(digits, **changes)
     _, batch = one_step(stage, engine)
@@ -173,7 +186,7 @@ def test_a_step_never_waits_for_the_device(digits, changes):
 
 def test_a_collapse_is_warned_of_with_a_remedy(digits):
     stage, _ = make_stage(digits)
-    fine = {"label_entropy": 0.9, "teacher_entropy": 0.5, "teacher_spread": 0.8}
+    fine = {"label_entropy": 0.9, "pas": 0.3, "teacher_entropy": 0.5, "teacher_spread": 0.8}
     assert stage.warning(fine) is None
     assert "prototypes.balance=bank" in stage.warning(fine | {"label_entropy": 0.1})
     assert "teacher_temperature" in stage.warning(fine | {"teacher_entropy": 1.0})
@@ -228,10 +241,29 @@ def test_labelled_images_count_fully_in_stage_2(digits, monkeypatch):
     assert len(seen) == 2
 
 
-@pytest.mark.parametrize(("victim", "at"), [("stage1", 0), ("stage1", 30), ("stage2-1", 25), ("stage2-2", 3)])
-def test_a_run_stopped_in_either_stage_resumes_bit_for_bit(tmp_path, monkeypatch, victim, at):
+OPTIONS = {
+    "prototypes.labels_from": "swapped",
+    "prototypes.final_epsilon": 0.01,
+    "selftraining.rectify_each": "step",
+    "refresh_norm": True,
+    "flip_average": True,
+}
+
+
+@pytest.mark.parametrize(
+    ("victim", "at", "changes"),
+    [
+        ("stage1", 0, {}),
+        ("stage1", 30, {}),
+        ("stage2-1", 25, {}),
+        ("stage2-2", 3, {}),
+        ("stage1", 30, OPTIONS),
+        ("stage2-1", 25, OPTIONS),
+    ],
+)
+def test_a_run_stopped_in_either_stage_resumes_bit_for_bit(tmp_path, monkeypatch, victim, at, changes):
     def run(out):
-        return discovery.discover(dataset="digits-rehearsal", method="apl", out=out, settings=TINY, threads=1)
+        return discovery.discover(dataset="digits-rehearsal", method="apl", out=out, settings=TINY | changes, threads=1)
 
     whole = run(tmp_path / "whole").folder
     real = {cls: cls.step for cls in (Representation, SelfTraining)}
