@@ -66,7 +66,7 @@ class OnlinePrototypes(nn.Module):
         balanced: bool,
         soft: bool,
         allowed: Tensor | None = None,
-        epsilon: float = 0.05,
+        epsilon: float | Tensor = 0.05,
         rounds: int = 3,
     ) -> Tensor:
         """Targets [n, K] for features [n, D]: one-hot where hard, rows that sum to 1 where soft.

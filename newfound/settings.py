@@ -185,8 +185,12 @@ class Prototypes:
     balance: Literal["bank", "batch", "first_of_epoch", "once", "never"] = "bank"
     """Over what labels are balanced: a bank of the newest features of all unlabelled images, each batch; or only at the
     first step of each epoch or of the run; or not at all."""
+    first: Literal["similar", "random"] = "similar"
+    """What a first step alone balances: the prototypes' own labels, or a random label that each image keeps."""
     soft: bool = True
     epsilon: float = number(0.05, 1e-4)
+    final_epsilon: float | None = number(None, 1e-4)
+    """Where the temperature of the labels ends, along a cosine over the run; none leaves it at ``epsilon``."""
     rounds: int = number(3, 1, 1000)
     separation: float = number(0.1, 0)
     """Weight of the pair-wise angular separation."""
@@ -194,6 +198,15 @@ class Prototypes:
     """What the separation's gradient reaches: the features, through the batch's class means, whole or by the share they
     have in the moving average; the classifier's novel rows; or the prototypes themselves, by a plain gradient step."""
     features: Literal["student", "teacher"] = "student"
+    labels_from: Literal["mean", "first", "swapped"] = "mean"
+    """Which feature labels an image: the mean of its two whole views', the first view's, or, each view by itself, the
+    other view's."""
+    novel_weight: float = number(1.0, 0)
+    """Of the cross-entropy of unlabelled images; the mean is over all images as before."""
+
+    def __post_init__(self) -> None:
+        if self.first == "random" and self.balance not in ("first_of_epoch", "once"):
+            raise UserError(f"first=random needs a balance of first_of_epoch or once, not {self.balance}")
 
 
 @dataclass(frozen=True)
@@ -213,11 +226,17 @@ class SelfTraining:
     """Where the first pseudo labels come from: clusters of the features, or the online prototypes."""
     rectify: Literal["cosine", "relative", "none"] = "cosine"
     """An unlabelled image's weight: its cosine to its label's prototype, that divided by its category's mean, or 1."""
+    rectify_each: Literal["iteration", "step"] = "iteration"
+    """Whether the cosine is the plain image's, read once an iteration, or each view's, as the network sees it now."""
     backbone_lr: float = number(0.1, 0)
     """The encoder's learning rate, in units of the classifier's."""
     views: Literal["whole", "crop"] = "whole"
     fresh_head: bool = False
     """Whether each iteration begins with a new classifier."""
+
+    def __post_init__(self) -> None:
+        if self.rectify_each == "step" and self.rectify != "cosine":
+            raise UserError(f"rectify_each=step needs rectify=cosine, not {self.rectify}")
 
 
 @dataclass(frozen=True)
@@ -231,8 +250,14 @@ class APLSettings(Settings):
     category: bool = True
     online: bool = True
     """Online prototypes; without them category discrimination is cross-entropy on labelled images alone."""
+    category_weight: float = number(1.0, 0)
+    """Of the cross-entropy over old and new categories in stage I."""
     readout: Literal["student", "teacher"] = "student"
     """Whose features are read after stage I, and who goes on into stage II."""
+    refresh_norm: bool = False
+    """Whether batch-norm statistics are estimated anew, on un-augmented images, before they are read."""
+    flip_average: bool = False
+    """Whether features are read as the mean over an image and its mirror image."""
     views: MultiView = MultiView()
     crop: Views = Views()
     dino: Dino = Dino()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from newfound.data.collection import Collection
+from newfound.engine.features import refresh_statistics
 from newfound.engine.loop import Engine
 from newfound.methods.kmeans import cluster_tasks
 from newfound.methods.outcome import Outcome, novel_names, predict_novel
@@ -34,10 +36,12 @@ class APL:
         stage1 = Representation(student, collection, chosen, engine)
         engine.train(stage1)
         encoder = stage1.readout()
+        if chosen.refresh_norm:
+            refresh_statistics(encoder, engine.train_images, engine.device, engine.reporter)
         model = Model(
             encoder, collection.classes, novel_names(collection), method="apl", unit_features=chosen.cluster.normalise
         )
-        features = engine.features(model, engine.train_images, title="reading features", of=model.features)
+        features = self._features(model, engine)
         offline = cluster_tasks(model, features, collection, chosen.cluster, engine)
         earlier = {"stage1": offline.assignments}
         labels = torch.from_numpy(offline.assignments).to(engine.device)
@@ -61,15 +65,32 @@ class APL:
             if number > 1 and chosen.selftraining.fresh_head:
                 head = classifier(kind, encoder.width, n, temperature)
             labels = joint_labels(engine, novel)
-            weights = rectification(features, labels, class_means(features, labels, n), chosen.selftraining.rectify)
+            prototypes = class_means(features, labels, n)
+            weights = rectification(features, labels, prototypes, chosen.selftraining.rectify)
             weights[: collection.n_labelled] = 1
-            engine.train(SelfTraining(number, encoder, head, collection, chosen, labels, weights))
+            engine.train(SelfTraining(number, encoder, head, collection, chosen, labels, weights, prototypes))
             model = as_model(encoder, head, names)
-            features = engine.features(model, engine.train_images, title="reading features", of=model.features)
+            features = self._features(model, engine)
             confidence, novel = predict_novel(model, features[collection.n_labelled :], collection).max(1)
             earlier = earlier | {f"stage2-{number}": novel.cpu().numpy()}
         figures = {"mean_weight": float(weights[collection.n_labelled :].mean())}
         return Outcome(model, novel.cpu().numpy(), confidence.cpu().numpy(), figures, earlier)
+
+    def _features(self, model: Model, engine: Engine) -> Tensor:
+        """The features [n_train, D] that clusters, prototypes and the classifier's labels come from."""
+        of = mirror_averaged(model) if self.settings.flip_average else model.features
+        return engine.features(model, engine.train_images, title="reading features", of=of)
+
+
+def mirror_averaged(model: Model) -> Callable[[Tensor], Tensor]:
+    """From images [N, C, H, W] to the mean [N, D] of the encoder's features of each and of its mirror image, brought
+    to unit length where the model's are."""
+
+    def features(images: Tensor) -> Tensor:
+        mean = (model.encoder(images).float() + model.encoder(images.flip(-1)).float()) / 2
+        return F.normalize(mean) if model.unit_features else mean
+
+    return features
 
 
 def joint_labels(engine: Engine, novel: Tensor) -> Tensor:

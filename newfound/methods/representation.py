@@ -12,9 +12,11 @@ from torch import Tensor
 from newfound.data.collection import Collection
 from newfound.engine.loop import Engine
 from newfound.engine.sampler import mixed_sampler
+from newfound.engine.schedule import cosine, value_at
 from newfound.engine.stage import Batch, Stage, decay_groups
 from newfound.losses import separation
 from newfound.methods.instance.dino import SelfDistillation
+from newfound.methods.outcome import by_task
 from newfound.model import Encoder
 from newfound.nets.heads import classifier
 from newfound.prototypes import OnlinePrototypes
@@ -25,6 +27,10 @@ from newfound.views.symbolic import symbolic_views
 
 COLLAPSED = 0.3
 """Entropy of the pseudo labels in a batch, relative to that of equal shares, below which a run has collapsed."""
+
+ONE = 0.95
+"""Mean cosine of a prototype to the nearest other above which they are one, when half of the epochs are over. Before, a
+sound run may be there too: with soft labels on the digits, for a sixth of its epochs."""
 
 
 def stage1_views(chosen: APLSettings, size: int, **more: Any) -> MultiViews:
@@ -41,6 +47,8 @@ class Representation(Stage):
     bank: Tensor
     allowed: Tensor
     task_of: Tensor
+    epsilon: Tensor
+    first_labels: Tensor
 
     def __init__(self, encoder: Encoder, collection: Collection, chosen: APLSettings, engine: Engine) -> None:
         super().__init__()
@@ -49,6 +57,7 @@ class Representation(Stage):
         self.sampler = mixed_sampler(collection, self.plan.batch, chosen.labelled_share)
         self.n_labelled, self.n_known, self.n_novel = collection.n_labelled, len(collection.classes), collection.n_novel
         self._engine = [engine]  # in a list: it is no part of this module's state
+        self._epoch = 0  # for warnings alone
         steps = self.sampler.steps * self.plan.epochs
         if chosen.instance:
             self.instance = SelfDistillation(encoder, encoder.width, chosen.dino, steps, self.plan.epochs)
@@ -61,6 +70,7 @@ class Representation(Stage):
             self.prototypes = OnlinePrototypes(novel, **options)
             self.register_buffer("bank", torch.zeros(collection.n_unlabelled, encoder.width))
             self._register_tasks(collection)
+            self._register_label_options(collection, steps)
 
     def _register_tasks(self, collection: Collection) -> None:
         """Which novel categories each unlabelled image may belong to: those of its own task."""
@@ -70,6 +80,16 @@ class Representation(Stage):
             image[torch.from_numpy(task.rows - collection.n_labelled)] = i
         self.register_buffer("task_of", category, persistent=False)
         self.register_buffer("allowed", image[:, None] == category, persistent=False)
+
+    def _register_label_options(self, collection: Collection, steps: int) -> None:
+        """What only some settings ask for; drawn here, since a captured step cannot draw on the host."""
+        chosen = self.chosen.prototypes
+        if chosen.final_epsilon is not None:
+            schedule = torch.from_numpy(cosine(chosen.epsilon, chosen.final_epsilon, steps)).float()
+            self.register_buffer("epsilon", schedule, persistent=False)
+        if chosen.first == "random":
+            labels = random_balanced(collection, self._engine[0].generator(self.name, "first labels"))
+            self.register_buffer("first_labels", labels, persistent=False)
 
     @property
     def online(self) -> bool:
@@ -83,6 +103,7 @@ class Representation(Stage):
         return [*groups, {"params": [last], "weight_decay": 0.0, "frozen_epochs": self.chosen.dino.frozen_epochs}]
 
     def before_epoch(self, epoch: int) -> None:
+        self._epoch = epoch
         if epoch == 0 and self.online and self.chosen.prototypes.balance == "bank":
             engine = self._engine[0]
             images = engine.train_images.take(engine.collection.unlabelled)
@@ -99,24 +120,27 @@ class Representation(Stage):
         if self.chosen.category:
             source = taught if self.chosen.prototypes.features == "teacher" and taught is not None else features
             parts |= self._category(batch, features.float(), source.detach().float(), t)
-        weights = {"ins": self.chosen.dino.weight, "cls": 1.0, "pas": self.chosen.prototypes.separation}
+        chosen = self.chosen
+        weights = {"ins": chosen.dino.weight, "cls": chosen.category_weight, "pas": chosen.prototypes.separation}
         total = torch.stack([weights[name] * parts[name] for name in weights if name in parts]).sum()
         return {"loss": total, **parts}
 
     def _category(self, batch: Batch, features: Tensor, source: Tensor, t: Tensor) -> dict[str, Tensor]:
         """L_cls over old and new categories, L_pas, and figures to watch.
 
-        An image has one label for both whole views, from the mean of their features (``source``, without gradient).
+        Labels come from ``source``, features [2n, D] without gradient. An image has one for both whole views, or, where
+        they are swapped, one for each.
         """
         n, known = len(batch.labels), self.sampler.pools[0].per_batch
         logits = self.classifier(features).float().unflatten(0, (2, n))
         truth = one_hot(batch.labels[:known], self.n_known + self.n_novel)
         if not self.online:
             return {"cls": cross_entropy(logits[:, :known], truth)}
-        features = self._of_images(features)[known:]
-        source = self._of_images(source)[known:]
+        features = self._given(features)[:, known:].flatten(0, 1)
+        source = self._given(source)[:, known:].flatten(0, 1)
         targets, figures = self._assign(source, batch.index[known:] - self.n_labelled, t)
-        labels = torch.cat([truth, F.pad(targets, (self.n_known, 0))])
+        novel = F.pad(self.chosen.prototypes.novel_weight * targets, (self.n_known, 0)).unflatten(0, (-1, n - known))
+        labels = torch.cat([truth.expand(len(novel), -1, -1), novel], dim=1)
         members = one_hot(targets.argmax(1), self.n_novel) if self.chosen.prototypes.follow == "hard" else targets
         moved = self.prototypes.ema(features, members)
         self.prototypes.update(source, members)
@@ -124,32 +148,51 @@ class Representation(Stage):
         pas = separation(separated, self.task_of)
         return {"cls": cross_entropy(logits, labels), "pas": pas, **figures}
 
-    def _of_images(self, features: Tensor) -> Tensor:
-        """Features [n, D] of images from those [2n, D] of their two whole views."""
+    def _given(self, features: Tensor) -> Tensor:
+        """Features [V, n, D] that label images, from those [2n, D] of their two whole views: V is 2 where each view
+        labels the other, else 1."""
         if self.chosen.prototypes.similarity == "cosine":
             features = F.normalize(features)
-        return features.unflatten(0, (2, -1)).mean(0)
+        views = features.unflatten(0, (2, -1))
+        way = self.chosen.prototypes.labels_from
+        return views if way == "swapped" else views[:1] if way == "first" else views.mean(0, keepdim=True)
 
     @torch.no_grad()
     def _assign(self, source: Tensor, rows: Tensor, t: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-        """Online pseudo labels [n, K] of unlabelled images, and figures that show a collapse."""
-        chosen = self.chosen.prototypes
-        options: dict[str, Any] = {"soft": chosen.soft, "epsilon": chosen.epsilon, "rounds": chosen.rounds}
-        if chosen.balance == "bank":
-            self.bank[rows] = source
-            targets = self.prototypes.assign(self.bank, balanced=True, allowed=self.allowed, **options)[rows]
+        """Online pseudo labels [V n, K] of unlabelled images, and figures that show a collapse; from features [V n, D].
+
+        Where there are two views an image, each has the label that the other's feature gives it.
+        """
+        if len(source) == len(rows):
+            targets = self._targets(source, rows, t)
         else:
-            allowed = self.allowed[rows]
-            balanced = self.prototypes.assign(source, balanced=True, allowed=allowed, **options)
-            plain = self.prototypes.assign(source, balanced=False, allowed=allowed, **options)
-            first = {"batch": t >= 0, "first_of_epoch": t % self.sampler.steps == 0, "once": t == 0, "never": t < 0}
-            targets = torch.where(first[chosen.balance], balanced, plain)
+            first, second = source.unflatten(0, (2, -1))
+            targets = torch.cat([self._targets(second, rows, t), self._targets(first, rows, t)])
+            if self.chosen.prototypes.balance == "bank":
+                self.bank[rows] = (first + second) / 2
         similarity = self.prototypes.similarities(source)
         share = targets.mean(0)
         entropy = -(share * share.clamp(min=1e-12).log()).sum() / math.log(max(2, min(len(share), len(source))))
         reach = (similarity.amax(1) - similarity.amin(1)).mean()
         sure = targets.amax(1).mean()
         return targets, {"label_entropy": entropy, "label_certainty": sure, "similarity_range": reach}
+
+    def _targets(self, source: Tensor, rows: Tensor, t: Tensor) -> Tensor:
+        """The labels [n, K] that features [n, D] give the unlabelled images ``rows`` [n]."""
+        chosen = self.chosen.prototypes
+        epsilon = chosen.epsilon if chosen.final_epsilon is None else value_at(self.epsilon, t)
+        options: dict[str, Any] = {"soft": chosen.soft, "epsilon": epsilon, "rounds": chosen.rounds}
+        if chosen.balance == "bank":
+            self.bank[rows] = source
+            return self.prototypes.assign(self.bank, balanced=True, allowed=self.allowed, **options)[rows]
+        allowed = self.allowed[rows]
+        if chosen.first == "random":
+            balanced = one_hot(self.first_labels[rows], self.n_novel)
+        else:
+            balanced = self.prototypes.assign(source, balanced=True, allowed=allowed, **options)
+        plain = self.prototypes.assign(source, balanced=False, allowed=allowed, **options)
+        first = {"batch": t >= 0, "first_of_epoch": t % self.sampler.steps == 0, "once": t == 0, "never": t < 0}
+        return torch.where(first[chosen.balance], balanced, plain)
 
     def _separated(self, features: Tensor, targets: Tensor) -> Tensor:
         """The prototypes [K, D], with a gradient to what the settings say the separation moves."""
@@ -176,7 +219,20 @@ class Representation(Stage):
     def warning(self, figures: dict[str, float]) -> str | None:
         if self.online and self.n_novel > 1 and figures["label_entropy"] < COLLAPSED:
             return "nearly all unlabelled images have one pseudo label; try prototypes.balance=bank"
+        if self.online and self._prototypes_are_one(figures["pas"]):
+            softly = self.chosen.prototypes.soft and self.chosen.prototypes.follow == "soft"
+            remedy = "prototypes.follow=hard" if softly else "a larger prototypes.separation"
+            return f"the prototypes are almost one (cosine to the nearest other: {figures['pas']:.3f}); try {remedy}"
         return self.instance.warning(figures) if self.chosen.instance else None
+
+    def _prototypes_are_one(self, pas: float) -> bool:
+        """Whether only balancing still tells them apart: labels then have equal shares, and their entropy is fine.
+
+        Unknown where ``pas`` is of the classifier's rows, or where lengths tell prototypes apart too.
+        """
+        chosen = self.chosen.prototypes
+        known = chosen.similarity == "cosine" and chosen.separation_of != "classifier"
+        return known and self._epoch >= self.plan.epochs / 2 and pas > ONE
 
     def readout(self) -> Encoder:
         """The encoder that features are read with and that stage II goes on from."""
@@ -192,11 +248,20 @@ class Representation(Stage):
         return self.prototypes.similarities(features).masked_fill(~self.allowed, -math.inf).argmax(1)
 
 
+def random_balanced(collection: Collection, generator: torch.Generator) -> Tensor:
+    """A random novel category [n_unlabelled] for every unlabelled image: each of its task's equally often, to one."""
+    labels = torch.empty(collection.n_unlabelled, dtype=torch.int64)
+    for task, rows, own in by_task(collection, labels.device):
+        labels[rows] = own.start + torch.randperm(len(rows), generator=generator) % task.n_novel
+    return labels
+
+
 def one_hot(labels: Tensor, n: int) -> Tensor:
     """Labels [N] as rows [N, n] of 0 and 1; torch's own looks at the labels on the host."""
     return (labels[:, None] == torch.arange(n, device=labels.device)).float()
 
 
 def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    """The mean cross-entropy of logits [views, n, C] to targets [n, C], the same for all views (equation 5)."""
+    """The mean cross-entropy of logits [views, n, C] to targets [n, C], or [views, n, C] for each view its own
+    (equation 5)."""
     return -(targets * logits.log_softmax(-1)).sum(-1).mean()

@@ -20,10 +20,12 @@ from newfound.views.multiview import Crops
 
 
 class SelfTraining(Stage):
-    """One iteration of stage II (the paper's equations 9 to 11): labels and weights stay as they are during it."""
+    """One iteration of stage II (the paper's equations 9 to 11): labels and prototypes stay as they are during it, and
+    so do the weights, unless ``rectify_each`` is "step"."""
 
     labels: Tensor
     weights: Tensor
+    prototypes: Tensor
 
     def __init__(
         self,
@@ -34,8 +36,10 @@ class SelfTraining(Stage):
         chosen: APLSettings,
         labels: Tensor,
         weights: Tensor,
+        prototypes: Tensor,
     ) -> None:
-        """``labels`` [n_train] count old and new categories together; ``weights`` [n_train] are 1 where given."""
+        """``labels`` [n_train] count old and new categories together, as ``prototypes`` [C, D] do; ``weights``
+        [n_train] are 1 where labels are given."""
         super().__init__()
         self.name = f"stage2-{number}"
         self.encoder, self.head, self.chosen, self.plan = encoder, head, chosen, chosen.stage2
@@ -45,6 +49,9 @@ class SelfTraining(Stage):
         self.views = stage1_views(chosen, encoder.size, extra=0) if whole else crop
         self.register_buffer("labels", labels)
         self.register_buffer("weights", weights)
+        self.n_labelled = collection.n_labelled
+        if chosen.selftraining.rectify_each == "step":
+            self.register_buffer("prototypes", prototypes)
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         slow = [
@@ -55,9 +62,13 @@ class SelfTraining(Stage):
 
     def step(self, batch: Batch, t: Tensor) -> dict[str, Tensor]:
         views = batch.views.whole.flatten(0, 1) if isinstance(batch.views, Crops) else batch.views
-        logits = self.head(self.encoder(views)).float()
-        repeats = len(views) // len(batch.index)
-        labels, weights = self.labels[batch.index].repeat(repeats), self.weights[batch.index].repeat(repeats)
+        features = self.encoder(views)
+        logits = self.head(features).float()
+        index = batch.index.repeat(len(views) // len(batch.index))
+        labels, weights = self.labels[index], self.weights[index]
+        if self.chosen.selftraining.rectify_each == "step":
+            own = rectification(features.detach().float(), labels, self.prototypes)
+            weights = torch.where(index < self.n_labelled, weights, own)
         agreement = (logits.argmax(1) == labels).float().mean()
         loss = rectified_cross_entropy(logits, labels, weights)
         return {"loss": loss, "agreement": agreement, "weight": weights.mean()}

@@ -7,48 +7,13 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from methods_tiny import TINY
+from methods_tiny import TINY, NeverWaits, fit, make_stage, one_step
 
 from newfound import discovery
 from newfound.data.collection import Task
-from newfound.engine.loop import Engine
 from newfound.errors import Interrupted
-from newfound.methods.apl import APL
 from newfound.methods.representation import Representation
 from newfound.methods.selftraining import SelfTraining, class_means, rectification
-from newfound.model import Encoder
-from newfound.recipe import resolve_settings
-
-
-def chosen(**changes):
-    return resolve_settings("apl", "apl-digits", TINY | {k.replace("__", "."): v for k, v in changes.items()})
-
-
-def fit(collection, **changes):
-    engine = Engine(collection, torch.device("cpu"))
-    return APL(chosen(**changes)).fit(collection, engine)
-
-
-def make_stage(collection, **changes):
-    torch.manual_seed(0)
-    settings = chosen(**changes)
-    channels, size, _ = collection.train.shape
-    encoder = Encoder(
-        settings.network, channels, size, torch.tensor([0.3]), torch.tensor([0.4]), dimension=settings.dimension
-    )
-    engine = Engine(collection, torch.device("cpu"))
-    return Representation(encoder, collection, settings, engine), engine
-
-
-def one_step(stage, engine, t=0):
-    from newfound.engine.stage import Batch
-
-    stage.train()
-    index = stage.sampler.epoch(torch.Generator().manual_seed(t))[0]
-    step = torch.tensor(t)
-    parameters = stage.views.draw(torch.Generator().manual_seed(t), len(index), step)
-    batch = Batch(stage.views.apply(engine.train_images.batch(index), parameters), engine.labels[index], index)
-    return stage.step(batch, step), batch
 
 
 def test_both_stages_run_and_the_model_predicts_old_and_new(digits):
@@ -98,6 +63,11 @@ SWITCHES = [
     {"prototypes__balance": "first_of_epoch"},
     {"prototypes__balance": "once"},
     {"prototypes__balance": "never"},
+    {"prototypes__labels_from": "first"},
+    {"prototypes__labels_from": "swapped"},
+    {"prototypes__final_epsilon": 0.5},
+    {"prototypes__novel_weight": 0.5},
+    {"category_weight": 0.5},
     {"prototypes__soft": False},
     {"prototypes__update": "per_sample"},
     {"prototypes__momentum": 0.5},
@@ -134,6 +104,7 @@ def test_every_switch_of_stage_1_runs_and_changes_what_is_learnt(digits, changes
         {"selftraining__labels": "online"},
         {"selftraining__rectify": "none"},
         {"selftraining__rectify": "relative"},
+        {"selftraining__rectify_each": "step"},
         {"selftraining__backbone_lr": 1.0},
         {"selftraining__views": "crop"},
         {"selftraining__fresh_head": True},
@@ -194,19 +165,20 @@ def test_the_separation_reaches_the_features(digits):
     assert not parts["pas"].requires_grad
 
 
-@pytest.mark.parametrize("changes", [{}, {"prototypes__balance": "once", "classifier__kind": "cosine"}])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"prototypes__balance": "once", "classifier__kind": "cosine"},
+        {"prototypes__balance": "once", "prototypes__first": "random"},
+        {"prototypes__labels_from": "swapped", "prototypes__final_epsilon": 0.01, "prototypes__novel_weight": 0.5},
+    ],
+)
 def test_a_step_never_waits_for_the_device(digits, changes):
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Watch(TorchDispatchMode):
-        def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
-            assert function is not torch.ops.aten._local_scalar_dense.default, "a value is read on the host"
-            return function(*arguments, **keywords or {})
-
     stage, engine = make_stage(digits, **changes)
     _, batch = one_step(stage, engine)
     step = torch.tensor(1)
-    with Watch():
+    with NeverWaits():
         stage.views.draw(torch.Generator().manual_seed(0), 32, step)
         stage.step(batch, step)["loss"].backward()
         stage.after_step(step)
@@ -214,7 +186,7 @@ def test_a_step_never_waits_for_the_device(digits, changes):
 
 def test_a_collapse_is_warned_of_with_a_remedy(digits):
     stage, _ = make_stage(digits)
-    fine = {"label_entropy": 0.9, "teacher_entropy": 0.5, "teacher_spread": 0.8}
+    fine = {"label_entropy": 0.9, "pas": 0.3, "teacher_entropy": 0.5, "teacher_spread": 0.8}
     assert stage.warning(fine) is None
     assert "prototypes.balance=bank" in stage.warning(fine | {"label_entropy": 0.1})
     assert "teacher_temperature" in stage.warning(fine | {"teacher_entropy": 1.0})
@@ -269,10 +241,29 @@ def test_labelled_images_count_fully_in_stage_2(digits, monkeypatch):
     assert len(seen) == 2
 
 
-@pytest.mark.parametrize(("victim", "at"), [("stage1", 0), ("stage1", 30), ("stage2-1", 25), ("stage2-2", 3)])
-def test_a_run_stopped_in_either_stage_resumes_bit_for_bit(tmp_path, monkeypatch, victim, at):
+OPTIONS = {
+    "prototypes.labels_from": "swapped",
+    "prototypes.final_epsilon": 0.01,
+    "selftraining.rectify_each": "step",
+    "refresh_norm": True,
+    "flip_average": True,
+}
+
+
+@pytest.mark.parametrize(
+    ("victim", "at", "changes"),
+    [
+        ("stage1", 0, {}),
+        ("stage1", 30, {}),
+        ("stage2-1", 25, {}),
+        ("stage2-2", 3, {}),
+        ("stage1", 30, OPTIONS),
+        ("stage2-1", 25, OPTIONS),
+    ],
+)
+def test_a_run_stopped_in_either_stage_resumes_bit_for_bit(tmp_path, monkeypatch, victim, at, changes):
     def run(out):
-        return discovery.discover(dataset="digits-rehearsal", method="apl", out=out, settings=TINY, threads=1)
+        return discovery.discover(dataset="digits-rehearsal", method="apl", out=out, settings=TINY | changes, threads=1)
 
     whole = run(tmp_path / "whole").folder
     real = {cls: cls.step for cls in (Representation, SelfTraining)}
