@@ -64,6 +64,7 @@ class Bench:
         self.settings = resolve_settings("apl", "apl-cifar10", changes)
         torch.manual_seed(0)
         self.engine = Engine(self.collection, device)
+        self.generator = torch.Generator(device)
         self.stage = self.new_stage()
         self.batch = self.stage.sampler.batch
         self.order = self.stage.sampler.epoch(torch.Generator().manual_seed(0))
@@ -98,10 +99,10 @@ class Bench:
         torch.cuda.synchronize()
         return start.elapsed_time(end)
 
-    def captured(self, function: Callable[[Tensor, Tensor], None], generator: torch.Generator | None = None) -> Any:
+    def captured(self, function: Callable[[Tensor, Tensor], None]) -> Any:
         if self.device.type != "cuda":
             return function
-        return Captured(function, generator or torch.Generator(self.device), Reporter())
+        return Captured(function, self.generator, Reporter())
 
     def full(self, capture: bool) -> tuple[Training, Callable[[Tensor, Tensor], None]]:
         """Our step with everything on."""
@@ -147,7 +148,7 @@ class Bench:
 
     def parts(self) -> dict[str, Callable[[Tensor, Tensor], None]]:
         """Pieces of a step, each by itself."""
-        stage, generator = self.stage, torch.Generator(self.device)
+        stage, generator = self.stage, self.generator
         t = torch.zeros((), dtype=torch.int64, device=self.device)
         n = self.batch
         images = self.engine.train_images.batch(self.order[0].to(self.device))

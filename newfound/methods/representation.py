@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from newfound.data.collection import Collection
+from newfound.engine.device import Beside
 from newfound.engine.loop import Engine
 from newfound.engine.sampler import mixed_sampler
 from newfound.engine.schedule import cosine, value_at
@@ -111,42 +112,65 @@ class Representation(Stage):
 
     def step(self, batch: Batch, t: Tensor) -> dict[str, Tensor]:
         crops: Crops = batch.views
-        features = self.encoder(crops.whole.flatten(0, 1))
+        whole = crops.whole.flatten(0, 1)
         parts: dict[str, Tensor] = {}
-        taught: Tensor | None = None
         if self.chosen.instance:
-            taught, outputs = self.instance.teach(crops)
-            parts |= self.instance.loss(self.encoder, features, crops, outputs, t)
-        if self.chosen.category:
-            source = taught if self.chosen.prototypes.features == "teacher" and taught is not None else features
-            parts |= self._category(batch, features.float(), source.detach().float(), t)
+            with Beside(whole) as teacher:
+                taught, outputs = self.instance.teach(crops)
+        features = self.encoder(whole)
+        if self.online:
+            source = features
+            if self.chosen.instance and self.chosen.prototypes.features == "teacher":
+                teacher.join(taught)
+                source = taught
+            with Beside(whole) as labeller:
+                labelled = self._label(batch, source.detach().float(), t)
+        if self.chosen.instance:
+            student = self.instance.student(self.encoder, features, crops)
+            teacher.join(taught, outputs)
+            parts |= self.instance.loss(student, outputs, t)
+        if self.online:
+            source, targets, figures = labelled
+            labeller.join(source, targets, *figures.values())
+            parts |= self._category(batch, features.float(), source, targets) | figures
+        elif self.chosen.category:
+            parts["cls"] = self._supervised(batch, features.float())
         chosen = self.chosen
         weights = {"ins": chosen.dino.weight, "cls": chosen.category_weight, "pas": chosen.prototypes.separation}
         total = torch.stack([weights[name] * parts[name] for name in weights if name in parts]).sum()
         return {"loss": total, **parts}
 
-    def _category(self, batch: Batch, features: Tensor, source: Tensor, t: Tensor) -> dict[str, Tensor]:
-        """L_cls over old and new categories, L_pas, and figures to watch.
+    def _supervised(self, batch: Batch, features: Tensor) -> Tensor:
+        """The cross-entropy of labelled images alone, from features [2n, D]."""
+        known = self.sampler.pools[0].per_batch
+        logits = self.classifier(features).float().unflatten(0, (2, -1))
+        return cross_entropy(logits[:, :known], one_hot(batch.labels[:known], self.n_known + self.n_novel))
 
-        Labels come from ``source``, features [2n, D] without gradient. An image has one for both whole views, or, where
-        they are swapped, one for each.
+    @torch.no_grad()
+    def _label(self, batch: Batch, source: Tensor, t: Tensor) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """What labels the unlabelled images, features [V n, D]; their labels [V n, K]; and figures to watch.
+
+        Labels come from ``source``, features [2n, D]. An image has one for both whole views, or, where they are
+        swapped, one for each.
         """
+        known = self.sampler.pools[0].per_batch
+        source = self._given(source)[:, known:].flatten(0, 1)
+        targets, figures = self._assign(source, batch.index[known:] - self.n_labelled, t)
+        return source, targets, figures
+
+    def _category(self, batch: Batch, features: Tensor, source: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        """L_cls over old and new categories and L_pas, from features [2n, D] and what ``_label`` gave."""
         n, known = len(batch.labels), self.sampler.pools[0].per_batch
         logits = self.classifier(features).float().unflatten(0, (2, n))
         truth = one_hot(batch.labels[:known], self.n_known + self.n_novel)
-        if not self.online:
-            return {"cls": cross_entropy(logits[:, :known], truth)}
         features = self._given(features)[:, known:].flatten(0, 1)
-        source = self._given(source)[:, known:].flatten(0, 1)
-        targets, figures = self._assign(source, batch.index[known:] - self.n_labelled, t)
         novel = F.pad(self.chosen.prototypes.novel_weight * targets, (self.n_known, 0)).unflatten(0, (-1, n - known))
         labels = torch.cat([truth.expand(len(novel), -1, -1), novel], dim=1)
         members = one_hot(targets.argmax(1), self.n_novel) if self.chosen.prototypes.follow == "hard" else targets
         moved = self.prototypes.ema(features, members)
         self.prototypes.update(source, members)
         separated = moved if self.chosen.prototypes.separation_of == "ema" else self._separated(features, members)
-        pas = separation(separated, self.task_of)
-        return {"cls": cross_entropy(logits, labels), "pas": pas, **figures}
+        return {"cls": cross_entropy(logits, labels), "pas": separation(separated, self.task_of)}
 
     def _given(self, features: Tensor) -> Tensor:
         """Features [V, n, D] that label images, from those [2n, D] of their two whole views: V is 2 where each view

@@ -45,13 +45,17 @@ class SelfDistillation(nn.Module):
         features = encoder(crops.whole.flatten(0, 1))
         return features, head(features).float().unflatten(0, crops.whole.shape[:2])
 
-    def loss(self, encoder: nn.Module, features: Tensor, crops: Crops, taught: Tensor, t: Tensor) -> dict[str, Tensor]:
-        """L_ins and figures to watch, from the student's features [2n, D] of the whole views."""
+    def student(self, encoder: nn.Module, features: Tensor, crops: Crops) -> Tensor:
+        """The student's outputs [V, n, O] of all views, from its features [2n, D] of the whole ones."""
         student = self.head(features).float().unflatten(0, crops.whole.shape[:2])
-        if len(crops.extra):
-            with frozen_statistics(encoder), frozen_statistics(self.head):
-                extra = self.head(encoder(crops.extra.flatten(0, 1))).float().unflatten(0, crops.extra.shape[:2])
-            student = torch.cat([student, extra])
+        if not len(crops.extra):
+            return student
+        with frozen_statistics(encoder), frozen_statistics(self.head):
+            extra = self.head(encoder(crops.extra.flatten(0, 1))).float().unflatten(0, crops.extra.shape[:2])
+        return torch.cat([student, extra])
+
+    def loss(self, student: Tensor, taught: Tensor, t: Tensor) -> dict[str, Tensor]:
+        """L_ins and figures to watch, from outputs of the student [V, n, O] and of the teacher [2, n, O]."""
         temperature = value_at(self.temperature, t)
         loss = self_distillation(
             student,
