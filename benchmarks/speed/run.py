@@ -30,11 +30,10 @@ from torch import Tensor
 from newfound.data.collection import UNKNOWN, Collection, Task
 from newfound.data.store import ImageStore
 from newfound.engine.capture import WARM_UP, Captured
-from newfound.engine.device import describe_device, fastest_kernels, precision
+from newfound.engine.device import Beside, describe_device, fastest_kernels, precision
 from newfound.engine.loop import Engine, Training
 from newfound.engine.optimiser import build_optimiser
 from newfound.losses import self_distillation
-from newfound.methods.instance.dino import frozen_statistics
 from newfound.methods.representation import Representation
 from newfound.model import Encoder
 from newfound.nets import norm
@@ -127,11 +126,10 @@ class Bench:
         model = stage.instance
 
         def forward() -> Tensor:
-            _, taught = model.teach(crops)
-            student = model.head(stage.encoder(crops.whole.flatten(0, 1))).float().unflatten(0, crops.whole.shape[:2])
-            with frozen_statistics(stage.encoder), frozen_statistics(model.head):
-                extra = model.head(stage.encoder(crops.extra.flatten(0, 1))).float()
-            student = torch.cat([student, extra.unflatten(0, crops.extra.shape[:2])])
+            with Beside(crops.whole) as teacher:
+                _, taught, _ = model.teach(crops, t)
+            student = model.student(stage.encoder, stage.encoder(crops.whole.flatten(0, 1)), crops)
+            teacher.join(taught)
             return self_distillation(student, taught, model.centre)
 
         function = torch.compile(forward) if compiled else forward
@@ -159,7 +157,7 @@ class Bench:
 
         def teach(*_: Tensor) -> None:
             with precision(self.device), torch.no_grad():
-                stage.instance.teach(crops)
+                stage.instance.teach(crops, t)
 
         def forward_backward(views: Tensor) -> None:
             with precision(self.device):

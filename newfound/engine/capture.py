@@ -27,6 +27,8 @@ class Captured:
         self.inputs: tuple[Tensor, ...] = ()
         self.calls = 0
         self.possible = True
+        # A step may send its passes along several streams (device.Beside); autograd waits for them where it has to.
+        torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
 
     def __call__(self, *inputs: Tensor) -> None:
         if self.calls == WARM_UP and self.possible:

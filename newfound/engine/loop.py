@@ -92,7 +92,7 @@ class Training:
             self.step = Captured(self._step, self.generator, engine.reporter)
         self.t = torch.zeros((), dtype=torch.int64, device=engine.device)
         self.done = 0
-        self.sums: dict[str, Tensor] = {}
+        self.sums = self._zeros([])
         self.summed = 0
         self.earlier = 0.0
         self.began = self.saved = time.monotonic()
@@ -153,17 +153,20 @@ class Training:
         self.optimiser.step()
         with torch.no_grad():
             stage.after_step(self.t)
-            for name, value in losses.items():
-                if name not in self.sums:
-                    self.sums[name] = torch.zeros((), dtype=torch.float64, device=engine.device)
-                self.sums[name] += value
+            names = sorted(losses)
+            if not self.sums:
+                self.sums = self._zeros(names)
+            self.totals += torch.stack([losses[name] for name in names])
             self.t += 1
+
+    def _zeros(self, names: list[str]) -> dict[str, Tensor]:
+        """A sum for each name, all of them parts of ``totals``, so that one kernel adds to them all."""
+        self.totals = torch.zeros(len(names), dtype=torch.float64, device=self.engine.device)
+        return dict(zip(names, self.totals, strict=True))
 
     def _log(self, epoch: int) -> dict[str, float]:
         """Means since the last line, written and returned: the only place that waits for the device."""
-        names = sorted(self.sums)
-        totals = torch.stack([self.sums[name] for name in names]).tolist()
-        figures = {name: total / self.summed for name, total in zip(names, totals, strict=True)}
+        figures = {name: total / self.summed for name, total in zip(self.sums, self.totals.tolist(), strict=True)}
         if not all(map(math.isfinite, figures.values())):
             where = f"step {self.done} of {self.stage.name}"
             raise Diverged(f"the loss is no longer a number ({where}): {figures}; try a smaller {self.stage.name}.lr")
@@ -171,7 +174,7 @@ class Training:
             rate = float(self.planned[self.done - 1])
             line = {"stage": self.stage.name, "epoch": epoch + 1, "step": self.done, "lr": rate, **figures}
             self.engine.metrics.write(line)
-        torch._foreach_zero_(list(self.sums.values()))
+        self.totals.zero_()
         self.summed = 0
         self._watch(figures)
         return figures
@@ -221,7 +224,10 @@ class Training:
         prefix = "stage."
         self.stage.load_state_dict({k[len(prefix) :]: v for k, v in tensors.items() if k.startswith(prefix)})
         unpack_optimiser(self.optimiser, tensors)
-        self.sums = {k[4:]: v.to(self.engine.device) for k, v in tensors.items() if k.startswith("sum.")}
+        summed = {k[4:]: v for k, v in tensors.items() if k.startswith("sum.")}
+        self.sums = self._zeros(sorted(summed))
+        for name, total in self.sums.items():
+            total.copy_(summed[name])
         self.summed = found.state["summed"]
         if tensors["random.views"].shape == self.generator.get_state().shape:
             self.generator.set_state(tensors["random.views"])

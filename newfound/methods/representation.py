@@ -116,7 +116,7 @@ class Representation(Stage):
         parts: dict[str, Tensor] = {}
         if self.chosen.instance:
             with Beside(whole) as teacher:
-                taught, outputs = self.instance.teach(crops)
+                taught, outputs, watched = self.instance.teach(crops, t)
         features = self.encoder(whole)
         if self.online:
             source = features
@@ -127,8 +127,8 @@ class Representation(Stage):
                 labelled = self._label(batch, source.detach().float(), t)
         if self.chosen.instance:
             student = self.instance.student(self.encoder, features, crops)
-            teacher.join(taught, outputs)
-            parts |= self.instance.loss(student, outputs, t)
+            teacher.join(taught, outputs, *watched.values())
+            parts |= self.instance.loss(student, outputs, t) | watched
         if self.online:
             source, targets, figures = labelled
             labeller.join(source, targets, *figures.values())
@@ -167,9 +167,10 @@ class Representation(Stage):
         novel = F.pad(self.chosen.prototypes.novel_weight * targets, (self.n_known, 0)).unflatten(0, (-1, n - known))
         labels = torch.cat([truth.expand(len(novel), -1, -1), novel], dim=1)
         members = one_hot(targets.argmax(1), self.n_novel) if self.chosen.prototypes.follow == "hard" else targets
-        moved = self.prototypes.ema(features, members)
+        ema = self.chosen.prototypes.separation_of == "ema"
+        moved = self.prototypes.ema(features, members) if ema else None  # before the prototypes have moved
         self.prototypes.update(source, members)
-        separated = moved if self.chosen.prototypes.separation_of == "ema" else self._separated(features, members)
+        separated = self._separated(features, members) if moved is None else moved
         return {"cls": cross_entropy(logits, labels), "pas": separation(separated, self.task_of)}
 
     def _given(self, features: Tensor) -> Tensor:

@@ -13,10 +13,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-PROGRAMS = 528
-"""Programs of a pass that sums: four for each multiprocessor of an H200."""
 ROWS, CHANNELS = 64, 64
 """The tile that a program holds at a time."""
+STATISTICS, SUMS = (1024, 32), (512, 64)
+"""Programs and rows at a time of the passes that sum: the fastest of those tried on an H200, with two warps each."""
+WARPS = 2
 
 
 @triton.jit
@@ -194,12 +195,14 @@ class FusedNorm(torch.autograd.Function):
         maps = _channels_last(maps)
         shortcut = None if shortcut is None else _channels_last(shortcut)
         rows, channels = maps.numel() // maps.shape[1], maps.shape[1]
-        per_program, programs = _share(rows, channels)
+        per_program, programs = _share(rows, channels, *STATISTICS)
         mean, deviation = torch.empty((2, channels), device=maps.device).unbind()
         partial = torch.empty((2, programs, channels), device=maps.device)
         blocks = triton.cdiv(channels, CHANNELS)
         tile = {"ROWS": ROWS, "CHANNELS": CHANNELS}
-        _statistics[(programs, blocks)](maps, partial, rows, channels, per_program, **tile)
+        _statistics[(programs, blocks)](
+            maps, partial, rows, channels, per_program, ROWS=STATISTICS[1], CHANNELS=CHANNELS, num_warps=WARPS
+        )
         wide, grid = _finishing(programs, channels)
         _finish_statistics[grid](
             partial, mean, deviation, running_mean, running_var,
@@ -219,7 +222,7 @@ class FusedNorm(torch.autograd.Function):
         maps, y, weight, bias, mean, deviation = ctx.saved_tensors
         dy = _channels_last(gradients[0])
         rows, channels = maps.numel() // maps.shape[1], maps.shape[1]
-        per_program, programs = _share(rows, channels)
+        per_program, programs = _share(rows, channels, *SUMS)
         partial = torch.empty((2, programs, channels), device=maps.device)
         sums = torch.empty((2, channels), device=maps.device)
         passed = torch.empty_like(maps) if ctx.added else dy
@@ -227,7 +230,7 @@ class FusedNorm(torch.autograd.Function):
         tile = {"ROWS": ROWS, "CHANNELS": CHANNELS}
         _gradient_sums[(programs, blocks)](
             dy, maps, maps if y is None else y, weight, bias, mean, deviation, passed, partial,
-            rows, channels, per_program, ADD=ctx.added, RELU=ctx.relu, **tile,
+            rows, channels, per_program, ADD=ctx.added, RELU=ctx.relu, ROWS=SUMS[1], CHANNELS=CHANNELS, num_warps=WARPS,
         )  # fmt: skip
         wide, grid = _finishing(programs, channels)
         _finish_sums[(*grid, 2)](partial, sums, channels, programs, **wide)
@@ -243,10 +246,10 @@ def _channels_last(maps: Tensor) -> Tensor:
     return maps.contiguous(memory_format=torch.channels_last)
 
 
-def _share(rows: int, channels: int) -> tuple[int, int]:
-    """Rows for each program of a summing pass, in whole tiles, and how many programs that makes."""
-    programs = max(1, PROGRAMS // triton.cdiv(channels, CHANNELS))
-    each = triton.cdiv(triton.cdiv(rows, programs), ROWS) * ROWS
+def _share(rows: int, channels: int, programs: int, tile: int) -> tuple[int, int]:
+    """Rows for each of about so many programs, in whole tiles, and how many programs that makes for a block."""
+    programs = max(1, programs // triton.cdiv(channels, CHANNELS))
+    each = triton.cdiv(triton.cdiv(rows, programs), tile) * tile
     return each, triton.cdiv(rows, each)
 
 

@@ -52,7 +52,8 @@ def compare(fused, shape, relu, added, momentum=0.1, device="cpu", tolerance=1e-
 @pytest.mark.parametrize(("relu", "added"), CASES)
 @pytest.mark.parametrize("shape", [(3, 5, 7, 2), (9, 64, 4, 4), (2, 130, 9, 9)])
 def test_values_gradients_and_statistics_are_those_of_torch(kernel, shape, relu, added, monkeypatch):
-    monkeypatch.setattr(kernel, "PROGRAMS", 3)  # so that parts of several programs have to be put together
+    monkeypatch.setattr(kernel, "STATISTICS", (3, 32))  # so that parts of several programs have to be put together
+    monkeypatch.setattr(kernel, "SUMS", (3, 64))
 
     def fused(maps, shortcut, layer, relu):
         rest = (layer.weight, layer.bias, layer.running_mean, layer.running_var, layer.momentum, layer.eps, relu)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from newfound import settings
+from newfound.engine.device import Beside
 from newfound.engine.schedule import cosine, value_at
 from newfound.losses import self_distillation
 from newfound.nets.heads import DinoHead
@@ -39,39 +40,42 @@ class SelfDistillation(nn.Module):
         self.register_buffer("temperature", _temperatures(chosen, steps, epochs), persistent=False)
 
     @torch.no_grad()
-    def teach(self, crops: Crops) -> tuple[Tensor, Tensor]:
-        """The teacher's features [2n, D] and outputs [2, n, O] of the whole views."""
+    def teach(self, crops: Crops, t: Tensor) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+        """The teacher's features [2n, D] and outputs [2, n, O] of the whole views, and figures that show a collapse."""
         encoder, head = self.teacher
         features = encoder(crops.whole.flatten(0, 1))
-        return features, head(features).float().unflatten(0, crops.whole.shape[:2])
+        outputs = head(features).float().unflatten(0, crops.whole.shape[:2])
+        log_probability = ((outputs - self.centre) / value_at(self.temperature, t)).log_softmax(-1)
+        entropy = -(log_probability.exp() * log_probability).sum(-1).mean() / math.log(self.chosen.out)
+        mean = log_probability.exp().mean((0, 1))
+        spread = -(mean * mean.clamp(min=1e-12).log()).sum() / math.log(self.chosen.out)
+        return features, outputs, {"teacher_entropy": entropy, "teacher_spread": spread}
 
     def student(self, encoder: nn.Module, features: Tensor, crops: Crops) -> Tensor:
         """The student's outputs [V, n, O] of all views, from its features [2n, D] of the whole ones."""
         student = self.head(features).float().unflatten(0, crops.whole.shape[:2])
         if not len(crops.extra):
             return student
-        with frozen_statistics(encoder), frozen_statistics(self.head):
+        # Beside what follows, which is the backward pass of the whole views too. Not earlier: the weights, which
+        # autocast brings to bfloat16 once for all passes, have to be there.
+        with Beside(features) as other, frozen_statistics(encoder), frozen_statistics(self.head):
             extra = self.head(encoder(crops.extra.flatten(0, 1))).float().unflatten(0, crops.extra.shape[:2])
+        other.join(extra)
         return torch.cat([student, extra])
 
     def loss(self, student: Tensor, taught: Tensor, t: Tensor) -> dict[str, Tensor]:
-        """L_ins and figures to watch, from outputs of the student [V, n, O] and of the teacher [2, n, O]."""
-        temperature = value_at(self.temperature, t)
+        """L_ins and its share of the loss of an even guess, from outputs of the student [V, n, O] and of the teacher
+        [2, n, O]; moves the centre."""
         loss = self_distillation(
             student,
             taught,
             self.centre,
             student_temperature=self.chosen.student_temperature,
-            teacher_temperature=temperature,
+            teacher_temperature=value_at(self.temperature, t),
         )
         with torch.no_grad():
-            log_probability = ((taught - self.centre) / temperature).log_softmax(-1)
-            entropy = -(log_probability.exp() * log_probability).sum(-1).mean() / math.log(self.chosen.out)
-            mean = log_probability.exp().mean((0, 1))
-            spread = -(mean * mean.clamp(min=1e-12).log()).sum() / math.log(self.chosen.out)
             self.centre.lerp_(taught.mean((0, 1)), 1 - self.chosen.centre_momentum)
-        relative = loss.detach() / math.log(self.chosen.out)
-        return {"ins": loss, "ins_of_uniform": relative, "teacher_entropy": entropy, "teacher_spread": spread}
+        return {"ins": loss, "ins_of_uniform": loss.detach() / math.log(self.chosen.out)}
 
     @torch.no_grad()
     def after_step(self, encoder: nn.Module, t: Tensor) -> None:
