@@ -13,3 +13,9 @@ torch.set_num_threads(1)  # tiny tensors are slower on several threads
 def own_cache(tmp_path, monkeypatch):
     """Nothing that a test decodes is kept among the user's files."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user-cache"))
+
+
+@pytest.fixture(autouse=True)
+def short_maps(monkeypatch):
+    """The map of a run in as few rounds as t-SNE takes: nearly all tests look at something else."""
+    monkeypatch.setattr("newfound.report.tsne.ITERATIONS", 250)
