@@ -91,7 +91,7 @@ function thumb(image, category, other, doubtful) {
   const title = doubtful && other >= 0 ? `${name}: sure to ${sure}, next to ${label(other)}` : `${name}: sure to ${sure}`;
   const made = el("button", { class: "thumb", type: "button", title, "aria-label": title, onclick: () => enlarge("gallery", image, category, other) },
     picture("gallery", image, doubtful ? 144 : 112));
-  if (doubtful && other >= 0) made.append(el("span", { class: "or" }, "or ", el("bdi", {}, label(other)), "?"));
+  if (doubtful && other >= 0) made.append(el("span", { class: "or" }, el("bdi", {}, label(other)), "?"));
   return made;
 }
 

@@ -10,7 +10,7 @@ const map = {
 function startMap() {
   if (!map.points) { byId("map").hidden = true; return; }
   const all = map.points === content.map.of;
-  const touch = matchMedia("(hover: none)").matches;
+  const touch = matchMedia("(pointer: coarse)").matches;
   byId("map-hint").textContent = `${all ? "All" : `${whole.format(map.points)} of`} ${images(content.map.of)}, laid out by t-SNE: what the network ` +
     "finds alike lies together; distances between groups say little. " +
     (touch ? "Tap one to see it, pinch to zoom." : "Point at one to see it, click it to keep it; click the map, then turn the wheel to zoom, drag to move.");
@@ -32,7 +32,7 @@ function mapTools() {
   byId("map-tools").append(
     ...(content.map.layout ? switcher(["Pictures", "Points"], (i) => { map.pictures = i === 0; redraw(); }) : []),
     button("+", "Zoom in", () => zoom(1.6, ...middle())), button("−", "Zoom out", () => zoom(1 / 1.6, ...middle())),
-    button("Whole map", "Show the whole map", () => { Object.assign(map, { scale: 1, x: 0, y: 0 }); redraw(); }));
+    button("Reset", "Show the whole map", () => { Object.assign(map, { scale: 1, x: 0, y: 0 }); redraw(); }));
 }
 
 function legend() {
@@ -94,7 +94,8 @@ function drawMap() {
   const context = fit(canvas, map.width, map.height);
   canvas.style.touchAction = map.scale > 1.01 ? "none" : "pan-y";
   const radius = Math.min(7, Math.max(1.8, 60 / Math.sqrt(map.points)) * Math.sqrt(map.scale));
-  const size = Math.min(80, Math.max(20, 700 / Math.sqrt(map.points)) * Math.pow(map.scale, 0.75));
+  const room = Math.min(1, Math.min(map.width, map.height) / 560);
+  const size = Math.min(80, Math.max(18, (700 * room) / Math.sqrt(map.points)) * Math.pow(map.scale, 0.75));
   const late = [];
   for (let i = 0; i < map.points; i += 1) {
     const category = content.map.category[i];

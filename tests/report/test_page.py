@@ -1,11 +1,13 @@
 """What the page holds, without a browser."""
 
 import json
+import os
 import re
 import shutil
 
 import numpy as np
 import pytest
+from PIL import Image
 from report_runs import make_run
 from safetensors.numpy import load_file, save_file
 
@@ -42,6 +44,31 @@ def test_a_discovery_ends_with_a_page(tmp_path):
     assert content["settings"]["stage1"]["epochs"] == 1
     right = sum(category["truth"][0][1] for category in content["categories"])
     assert right / 679 >= found.result["unlabelled"]["accuracy"]
+
+
+def test_hostile_and_foreign_names_on_the_disk_reach_the_page_as_text(tmp_path):
+    rng = np.random.default_rng(0)
+    odd = [HOSTILE, "猫 кошка قطة", "x" * 200, os.fsdecode(b"caf\xe9")]
+    for folder, names in {"known/<b>known<": "abcd", "known/=cmd": "abcd", "pile": odd}.items():
+        (tmp_path / folder).mkdir(parents=True)
+        for name in names:
+            pixels = rng.integers(0, 256, (8, 8, 3), dtype=np.uint8)
+            Image.fromarray(pixels).save(tmp_path / folder / f"{name}.png")
+    (tmp_path / "pile" / "<script>.txt").write_text("not an image")
+    tiny = {"network": "tiny", "data.size": 8, "stage1.epochs": 1, "stage1.batch": 4}
+    out = tmp_path / "run"
+    newfound.discover(tmp_path / "known", tmp_path / "pile", n_novel=2, out=out, settings=tiny)
+    page = (out / "report.html").read_text(encoding="utf-8")
+    content = content_of(page)
+    assert HOSTILE not in page
+    assert set(content["map"]["names"]) == {
+        f"{HOSTILE}.png",
+        "猫 кошка قطة.png",
+        shortened("x" * 200 + ".png", 200),
+        "caf�.png",
+    }
+    assert content["known"]["names"] == ["<b>known<", "=cmd"]
+    assert content["skipped"]["files"][0][0].endswith("<script>.txt")
 
 
 def test_the_page_is_made_again_from_what_the_run_kept(tmp_path, monkeypatch):
