@@ -202,6 +202,18 @@ def predict(
 
 
 @app.command()
+def report(run: RunFolder, device: Device = "auto", quiet: Quiet = False, as_json: Json = False) -> None:
+    """Make the page of a finished run again: RUN/report.html."""
+    from newfound.report.again import report as make
+
+    page = _to_the_end(lambda: make(run, device=device, reporter=Reporter(quiet)))
+    if as_json:
+        print(json.dumps({"report": str(page)}))
+    else:
+        _write(f"{page}\n")
+
+
+@app.command()
 def methods(as_json: Json = False) -> None:
     """List the methods there are, with their recipes."""
     from newfound.methods import METHODS
@@ -282,6 +294,8 @@ def _print_discovery(found: Discovery, as_json: bool) -> None:
         print(f"and {len(sizes) - MOST_LINES} categories more")
     _print_figures(found.result)
     _write(f"{found.folder}: assignments.csv has the category of every image\n")
+    if (found.folder / "report.html").exists():
+        _write(f"to look at: {found.folder / 'report.html'}\n")
 
 
 def _print_figures(figures: dict[str, Any]) -> None:

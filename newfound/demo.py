@@ -54,7 +54,7 @@ class DemoTable:
         console.print(f"On {images['test']} digits never seen, one classifier over all ten: {shares}.", highlight=False)
         place = folder or self.found.folder
         console.print(f"The run is in {place}/ (assignments.csv, result.json, model/).", highlight=False)
-        console.print(f"A picture of what was found: {place / 'categories.png'}", highlight=False)
+        console.print(f"A page to look at what was found: {place / 'report.html'}", highlight=False)
 
 
 def run_demo(out: Path | None, *, method: str, device: str, seed: int, reporter: Reporter) -> DemoTable:

@@ -148,6 +148,8 @@ def resume(folder: str | Path, *, device: str | None = None, reporter: Reporter 
     run = Run.open(Path(folder))
     if run.finished:
         reporter.say(f"the run {folder} is finished already")
+        if not (run.folder / "report.html").exists():
+            reporter.say(f"its page was not made: newfound report {folder}")
         return Discovery.of(run)
     with _interrupted(f"interrupted; {_how_to_go_on(run)}"):
         if device is not None:
@@ -237,11 +239,29 @@ def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
         _write_assignments(run, reading, outcome)
         result = _describe(run, reading, outcome, engine)
         result |= evaluate_run(outcome.model, reading, outcome.assignments, engine, outcome.earlier)
+        if "confusion" in result:
+            run.write_confusion(result.pop("confusion"))
         result["seconds"]["since_start"] = round(time.monotonic() - began, 3)
         sheet = contact_sheet(reading.collection, outcome.assignments, outcome.confidence, len(outcome.model.novel))
         sheet.save(run.folder / "categories.png")
         write_json(run.folder / "result.json", result)
+        with _interrupted(f"interrupted; the run is finished, and `newfound report {run.folder}` makes its page"):
+            _report(run, reading, outcome, engine)
     return Discovery.of(run)
+
+
+def _report(run: Run, reading: Reading, outcome: Any, engine: Any) -> None:
+    """Keep what the page shows of the images, and write the page."""
+    from newfound.report.keep import keep
+    from newfound.report.page import write_page
+
+    model, features = outcome.model, outcome.features
+    if features is None:
+        features = engine.features(model, engine.train_images, title="reading features", of=model.features)
+    collection, names = reading.collection, reading.names.unlabelled
+    found = outcome.assignments, outcome.confidence, len(model.novel)
+    kept = keep(run, collection, names, features, *found, engine.reporter)
+    write_page(run, kept)
 
 
 def _write_assignments(run: Run, reading: Reading, outcome: Any) -> None:
@@ -281,8 +301,9 @@ def _describe(run: Run, reading: Reading, outcome: Any, engine: Any) -> dict[str
 def evaluate_run(
     model: Any, reading: Reading, assignments: np.ndarray, engine: Any, earlier: Mapping[str, np.ndarray] | None = None
 ) -> dict[str, Any]:
-    """The figures that need answers, which only this function sees: "unlabelled" and "test", where there are any; and
-    "earlier", those of assignments on the way."""
+    """The figures that need answers, which only this function sees: "unlabelled" and "test", where there are any;
+    "earlier", those of assignments on the way; and "confusion", the pairs of found and true categories of either."""
+    from newfound.evaluate.confusion import count_pairs
     from newfound.evaluate.protocol import evaluate_test
     from newfound.evaluate.tasks import evaluate_tasks
 
@@ -296,6 +317,7 @@ def evaluate_run(
         return evaluate_tasks([model.novel[i] for i in found], answers.unlabelled or (), tasks)
 
     figures: dict[str, Any] = {"unlabelled": judge(assignments)}
+    confusion = {"unlabelled": count_pairs([model.novel[i] for i in assignments], answers.unlabelled)}
     if earlier:
         figures["earlier"] = {name: judge(found) for name, found in earlier.items()}
     if test is not None and answers.test is not None:
@@ -303,4 +325,5 @@ def evaluate_run(
         figures["test"] = evaluate_test(
             logits, model.known, len(model.novel), answers.test, assignments, answers.unlabelled
         )
-    return figures
+        confusion["test"] = count_pairs([model.classes[i] for i in logits.argmax(1)], answers.test)
+    return figures | {"confusion": confusion}

@@ -8,7 +8,7 @@ import errno
 import io
 import json
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,9 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 MOST_THREADS = 1024
 
+CONFUSION = "confusion.csv"
+CONFUSION_COLUMNS = ("part", "found", "truth", "images")
+
 
 @dataclass(frozen=True)
 class Call:
@@ -45,7 +48,7 @@ class Call:
 @dataclass(frozen=True)
 class Run:
     """A folder with settings.yaml (what was asked), collection.json (what was read), metrics.jsonl, checkpoint/,
-    model/, assignments.csv, skipped.csv and, once it is finished, result.json."""
+    model/, assignments.csv, skipped.csv and, once it is finished, result.json, confusion.csv, report.html."""
 
     folder: Path
     call: Call
@@ -141,6 +144,17 @@ class Run:
         """A CSV file of the run."""
         write_text(self.folder / name, format_table(header, rows))
 
+    def write_confusion(self, confusion: Mapping[str, Sequence[tuple[str, str, int]]]) -> None:
+        """confusion.csv: how many images of each true category each found one has; of parts that were not judged again
+        (a data set's test images), what it said before stays."""
+        parts: dict[str, list[Sequence[str]]] = {}
+        if (self.folder / CONFUSION).exists():
+            for row in self.read_table(CONFUSION, CONFUSION_COLUMNS):
+                parts.setdefault(row["part"], []).append([row[column] for column in CONFUSION_COLUMNS])
+        for part, pairs in confusion.items():
+            parts[part] = [[part, found, truth, str(images)] for found, truth, images in pairs]
+        self.write_table(CONFUSION, CONFUSION_COLUMNS, (row for rows in parts.values() for row in rows))
+
     def read_result(self) -> dict[str, Any]:
         try:
             return _read_json(self.folder / "result.json")
@@ -149,7 +163,11 @@ class Run:
 
     def read_assignments(self) -> list[dict[str, str]]:
         """The rows of assignments.csv: image, category, confidence."""
-        path = self.folder / "assignments.csv"
+        return self.read_table("assignments.csv", ("image", "category", "confidence"))
+
+    def read_table(self, name: str, columns: Sequence[str]) -> list[dict[str, str]]:
+        """The rows of a CSV file of the run, which has at least these columns."""
+        path = self.folder / name
         try:
             with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
                 rows = list(csv.DictReader(file))
@@ -157,8 +175,8 @@ class Run:
             raise self._unfinished() from None
         except (OSError, csv.Error) as error:
             raise UserError(f"{path} cannot be read: {_reason(error)}") from None
-        if any(row.get(name) is None for row in rows for name in ("image", "category", "confidence")):
-            raise UserError(f"{path} has a line without image, category or confidence")
+        if any(row.get(column) is None for row in rows for column in columns):
+            raise UserError(f"{path} has a line without {', '.join(columns[:-1])} or {columns[-1]}")
         return rows
 
     def _unfinished(self) -> UserError:

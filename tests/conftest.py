@@ -15,3 +15,9 @@ if not torch.cuda.is_available():  # Triton reads it when it is imported: kernel
 def own_cache(tmp_path, monkeypatch):
     """Nothing that a test decodes is kept among the user's files."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user-cache"))
+
+
+@pytest.fixture(autouse=True)
+def short_maps(monkeypatch):
+    """The map of a run in as few rounds as t-SNE takes: nearly all tests look at something else."""
+    monkeypatch.setattr("newfound.report.tsne.ITERATIONS", 250)

@@ -81,7 +81,10 @@ def test_a_folder_becomes_categories_in_one_command(folders):
     assert "images/s" in done.stderr
     names = {p.name for p in out.iterdir() if not p.name.startswith(".")}
     expected = {"settings.yaml", "collection.json", "metrics.jsonl", "checkpoint", "model"}
-    assert names == expected | {"assignments.csv", "skipped.csv", "result.json", "categories.png"}
+    assert names == expected | {
+        "assignments.csv", "skipped.csv", "result.json", "categories.png", "report.safetensors",
+        "report.html",
+    }  # fmt: skip
     with Image.open(out / "categories.png") as sheet:
         assert sheet.size == (16 * (48 + 3) + 3, 2 * (48 + 3) + 3)
     assert "notes.txt" in (out / "skipped.csv").read_text()

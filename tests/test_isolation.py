@@ -120,7 +120,9 @@ def test_no_part_imports_backwards(part):
         assert not strangers, f"{path.relative_to(PACKAGE)} imports {strangers}"
 
 
-@pytest.mark.parametrize("part", ["engine", "methods", "prototypes", "model"])
+@pytest.mark.parametrize(
+    "part", ["engine", "methods", "prototypes", "model", "report/keep", "report/tsne", "report/typical"]
+)
 def test_training_never_names_the_answers(part):
     for path in files_of(part):
         named = names_of(path.read_text()) & HIDDEN

@@ -50,7 +50,7 @@ class APL:
             earlier["online"] = online.cpu().numpy()
             labels = online if chosen.selftraining.labels == "online" else labels
         if chosen.selftraining.iterations == 0:
-            return Outcome(model, labels.cpu().numpy(), offline.confidence, offline.figures, earlier)
+            return Outcome(model, labels.cpu().numpy(), offline.confidence, offline.figures, earlier, features)
         return self._self_train(encoder, labels, features, collection, engine, earlier)
 
     def _self_train(
@@ -74,7 +74,7 @@ class APL:
             confidence, novel = predict_novel(model, features[collection.n_labelled :], collection).max(1)
             earlier = earlier | {f"stage2-{number}": novel.cpu().numpy()}
         figures = {"mean_weight": float(weights[collection.n_labelled :].mean())}
-        return Outcome(model, novel.cpu().numpy(), confidence.cpu().numpy(), figures, earlier)
+        return Outcome(model, novel.cpu().numpy(), confidence.cpu().numpy(), figures, earlier, features)
 
     def _features(self, model: Model, engine: Engine) -> Tensor:
         """The features [n_train, D] that clusters, prototypes and the classifier's labels come from."""

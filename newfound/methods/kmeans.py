@@ -70,7 +70,7 @@ def cluster_tasks(model: Model, features: Tensor, collection: Collection, settin
     nearest_centre(model, features[:first], engine.labels[:first], torch.cat(found))
     model.to(engine.device).eval()
     confidence = predict_novel(model, features[first:], collection).gather(1, assignments[:, None]).squeeze(1)
-    return Outcome(model, assignments.cpu().numpy(), confidence.cpu().numpy(), {"inertia": inertia})
+    return Outcome(model, assignments.cpu().numpy(), confidence.cpu().numpy(), {"inertia": inertia}, features=features)
 
 
 def cluster(features: Tensor, k: int, settings: Cluster, seed: int) -> Clustering:

@@ -28,6 +28,8 @@ class Outcome:
     figures: dict[str, Any] = field(default_factory=dict)
     earlier: dict[str, np.ndarray] = field(default_factory=dict)
     """Assignments on the way to the last ones, by where they were made; evaluated beside them."""
+    features: Tensor | None = None
+    """What the categories were found in: [n_train, D], the labelled images first. For the report."""
 
 
 class Method(Protocol):

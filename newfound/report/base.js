@@ -1,0 +1,167 @@
+// What all parts of the page use: its content, text that stays text, colours, pictures, and the choice of categories.
+
+const content = JSON.parse(document.getElementById("content").textContent);
+const byId = (id) => document.getElementById(id);
+
+/** An element. Strings among the children become text nodes, so that no name is ever read as HTML. */
+function el(tag, properties = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name === "class") made.className = value;
+    else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (name.startsWith("aria-") || name === "role" || name === "scope") made.setAttribute(name, value);
+    else made[name] = value;
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}
+const named = (text, tag = "span") => el(tag, { class: "name", dir: "auto", title: text }, text);
+
+const whole = new Intl.NumberFormat("en");
+const count = (n, one, more) => `${whole.format(n)} ${n === 1 ? one : more}`;
+const images = (n) => count(n, "image", "images");
+const percent = (share, digits = 1) => (typeof share === "number" ? `${(100 * share).toFixed(digits)} %` : "–");
+const brief = (value) => {
+  if (typeof value !== "number") return "–";
+  return value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(1) : String(Number(value.toPrecision(4)));
+};
+
+const labels = content.labels;
+const categories = content.categories;
+const old = new Set(content.old);
+const label = (i) => (i >= 0 && i < labels.length ? labels[i] : "another category");
+
+// Colours: ten that everyone can tell apart; beyond, hues a golden angle apart in three shades.
+const TEN = ["#3b82f6", "#f97316", "#10b981", "#e11d48", "#8b5cf6", "#d9a406", "#06b6d4", "#ec4899", "#84a80f", "#8d6748"];
+const dark = () => document.documentElement.dataset.theme === "dark";
+function colour(i) {
+  if (i < 0 || i >= categories.length) return dark() ? "#77808c" : "#9aa0a8";
+  if (categories.length <= TEN.length) return TEN[i];
+  const light = (dark() ? [58, 70, 48] : [44, 56, 34])[i % 3];
+  return `hsl(${Math.round((i * 137.508) % 360)} ${[72, 58, 66][i % 3]}% ${light}%)`;
+}
+function dot(i) {
+  const made = el("span", { class: old.has(i) ? "dot old" : "dot" });
+  if (!old.has(i)) paint(() => { made.style.background = colour(i); }, made);
+  return made;
+}
+
+// What follows the theme is painted now and again after each change of it, as long as it is on the page.
+const painters = new Set();
+function paint(painter, element) {
+  painter();
+  painters.add({ painter, element });
+}
+const watched = matchMedia("(prefers-color-scheme: dark)");
+let asked = null;
+try { asked = localStorage.getItem("newfound-theme"); } catch { /* a page from a file may have no storage */ }
+function applyTheme() {
+  const now = asked === "dark" || asked === "light" ? asked : watched.matches ? "dark" : "light";
+  document.documentElement.dataset.theme = now;
+  byId("theme").textContent = now === "dark" ? "☀" : "☾";
+  byId("theme").title = now === "dark" ? "Light" : "Dark";
+  for (const entry of painters) {
+    if (entry.element && !entry.element.isConnected) painters.delete(entry);
+    else entry.painter();
+  }
+}
+watched.addEventListener("change", applyTheme);
+byId("theme").addEventListener("click", () => {
+  asked = dark() ? "light" : "dark";
+  try { localStorage.setItem("newfound-theme", asked); } catch { /* then for this visit only */ }
+  applyTheme();
+});
+applyTheme();
+
+// Pictures lie in sheets that are decoded when the first picture of theirs is looked at.
+const sheets = new Map();
+function sheet(kind, number) {
+  const id = `${kind}-${number}`;
+  if (!sheets.has(id)) {
+    const block = byId(id);
+    sheets.set(id, new Promise((done) => {
+      if (!block) { done(null); return; }
+      const image = new Image();
+      image.onload = () => done(image);
+      image.onerror = () => done(null);
+      image.src = `data:image/jpeg;base64,${block.textContent}`;
+    }));
+  }
+  return sheets.get(id);
+}
+/** Where picture number i of the gallery or the map lies: its sheet, and the corner there. */
+function spot(kind, i) {
+  const { side, cell, columns } = content[kind].layout;
+  const inside = i % (columns * columns);
+  return {
+    sheet: Math.floor(i / (columns * columns)), side,
+    x: (inside % columns) * cell, y: Math.floor(inside / columns) * cell,
+  };
+}
+function drawSpot(context, image, { side, x, y }, left, top, size) {
+  context.imageSmoothingEnabled = true;
+  context.imageSmoothingQuality = "high";
+  context.drawImage(image, x, y, side, side, left, top, size, size);
+}
+/** Picture number i on a canvas of its own, or null where the run kept none. */
+function picture(kind, i, pixels = 112) {
+  if (!content[kind].layout) return null;
+  const canvas = el("canvas", { class: "picture", width: pixels, height: pixels, role: "img", "aria-label": content[kind].names[i] });
+  const where = spot(kind, i);
+  sheet(kind, where.sheet).then((image) => { if (image) drawSpot(canvas.getContext("2d"), image, where, 0, 0, pixels); });
+  return canvas;
+}
+
+/** A picture in a window of its own, with what is known of it. */
+function enlarge(kind, i, category, other = -1) {
+  const dialog = byId("large");
+  const close = el("button", { class: "ghost", type: "button", onclick: () => dialog.close() }, "Close");
+  const facts = [dot(category), named(label(category)), el("span", { class: "soft" }, `sure to ${percent(content[kind].sure[i], 0)}`)];
+  dialog.replaceChildren(
+    picture(kind, i, 420) || "",
+    el("div", {}, named(content[kind].names[i], "b")),
+    el("div", { class: "row" }, el("span", { class: "row" }, ...facts), close),
+    other >= 0 ? el("p", { class: "soft small" }, "It lies next to ", named(label(other)), ".") : "",
+  );
+  dialog.showModal();
+}
+byId("large").addEventListener("click", (event) => { if (event.target === byId("large")) byId("large").close(); });
+
+// The categories that the map shows in colour; none chosen means all.
+const chosen = new Set();
+const choiceWatchers = [];
+function choose(change) {
+  change(chosen);
+  for (const watcher of choiceWatchers) watcher();
+}
+
+/** Do something when an element comes near the window, once. */
+function whenNear(element, action) {
+  if (!("IntersectionObserver" in window)) { action(); return; }
+  const observer = new IntersectionObserver((entries) => {
+    if (entries.some((entry) => entry.isIntersecting)) { observer.disconnect(); action(); }
+  }, { rootMargin: "600px" });
+  observer.observe(element);
+}
+
+/** A canvas as many device pixels large as it needs; gives its context, scaled to CSS pixels. */
+function fit(canvas, width, height) {
+  const ratio = window.devicePixelRatio || 1;
+  canvas.width = Math.max(1, Math.round(width * ratio));
+  canvas.height = Math.max(1, Math.round(height * ratio));
+  const context = canvas.getContext("2d");
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  return context;
+}
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** Buttons of which one is pressed. */
+function switcher(options, action) {
+  const buttons = options.map((text, i) => el("button", { type: "button", "aria-pressed": "false", onclick: () => press(i) }, text));
+  function press(i) {
+    buttons.forEach((button, j) => button.setAttribute("aria-pressed", String(i === j)));
+    action(i);
+  }
+  press(0);
+  return buttons;
+}

@@ -1,0 +1,177 @@
+"""What the page says, gathered from a finished run folder."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from newfound.errors import UserError
+from newfound.report.curves import read_curves
+from newfound.report.keep import MOST_CATEGORIES, Kept
+from newfound.report.matrix import Pairs, matrix, meanings
+from newfound.report.sprites import Sheets
+from newfound.report.text import fitted
+from newfound.report.typical import choose_gallery, gallery_size
+from newfound.run import CONFUSION, CONFUSION_COLUMNS, Run
+from newfound.settings import to_mapping
+
+IMAGE_NAMES, CATEGORY_NAMES = 500_000, 300_000
+"""Bytes that the names of a gallery's or the map's images, and those of the categories, may take."""
+MOST_SKIPPED = 300
+SCALE = 9999
+"""Positions on the map are whole numbers up to this one."""
+
+
+def gather(run: Run, kept: Kept | None) -> dict[str, Any]:
+    """Everything the page's script is given, from the files of the run and what it kept."""
+    result, rows = run.read_result(), run.read_assignments()
+    try:
+        novel, known = [str(name) for name in result["novel"]], [str(name) for name in result["known"]]
+        number = {name: i for i, name in enumerate(novel)}
+        assignments = np.array([number[row["category"]] for row in rows])
+        confidence = np.nan_to_num(np.array([float(row["confidence"]) for row in rows]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise UserError(f"the result of {run.folder} and its assignments.csv do not fit together: {error!r}") from None
+    if not rows or (kept and max(kept.points.max(initial=0), kept.typical.max(initial=0)) >= len(rows)):
+        raise UserError(f"{run.folder / 'assignments.csv'} has {len(rows)} lines, fewer than the run had images")
+    kept = kept or _by_confidence(assignments, confidence, len(novel))
+    pairs = _read_pairs(run)
+    meaning = {name: name for name in known} | meanings(pairs.get("unlabelled", ()))
+    content = {name: result.get(name) for name in ("newfound", "method", "data", "seed", "images", "finished")}
+    content |= {name: result.get(name) for name in ("seconds", "hardware", "versions", "unlabelled", "test", "earlier")}
+    content |= {
+        "novel": len(novel),
+        "known": {"n": len(known), "names": fitted(known[:200], 20_000)},
+        "confidence": float(confidence.mean()),
+        **_categories(kept, novel + known, len(novel), assignments, confidence, pairs.get("unlabelled", ()), rows),
+        "map": _map(kept, rows, assignments, confidence),
+        "matrices": [matrix(part, some, [*known, *novel], meaning) for part, some in pairs.items()],
+        "curves": read_curves(run.folder / "metrics.jsonl"),
+        "settings": _settings(run),
+        "skipped": _skipped(run),
+    }  # fmt: skip
+    return content
+
+
+def _by_confidence(assignments: np.ndarray, confidence: np.ndarray, n_novel: int) -> Kept:
+    """What can be said of a run that kept nothing: the surest images stand for the typical ones; no map."""
+    sizes = np.bincount(assignments, minlength=n_novel)
+    shown = np.sort(np.argsort(-sizes, kind="stable")[:MOST_CATEGORIES])
+    counts = gallery_size(len(shown))
+    tables = np.full((len(shown), counts[0]), -1), np.full((len(shown), counts[1]), -1)
+    for line, category in enumerate(shown):
+        for table, some in zip(
+            tables, choose_gallery(assignments, confidence, confidence, category, *counts), strict=True
+        ):
+            table[line, : len(some)] = some
+    none = np.empty((len(shown), 0), np.int64)
+    nobody = np.full(tables[1].shape, -1)
+    return Kept(shown, *tables, nobody, none, none, np.empty(0, np.int64), np.empty((0, 2)))
+
+
+def _categories(
+    kept: Kept, names: list[str], n_novel: int, assignments: np.ndarray, confidence: np.ndarray, pairs: Pairs,
+    rows: list[dict[str, str]],
+) -> dict[str, Any]:  # fmt: skip
+    """The shown categories, the names of others that they are near to, and the gallery's images."""
+    sizes = np.bincount(assignments, minlength=n_novel)
+    sums = np.bincount(assignments, confidence, minlength=n_novel)
+    place = {int(category): i for i, category in enumerate(kept.shown)}
+    for category in (*kept.nearest.ravel().tolist(), *kept.runner_up.ravel().tolist()):
+        if category >= 0:
+            place.setdefault(category, len(place))
+    labels = fitted([names[category] for category in place], CATEGORY_NAMES)
+    truths = _truths(pairs)
+    pictured: list[int] = []
+    categories = []
+    for line, category in enumerate(kept.shown.tolist()):
+        typical, doubtful = ([int(row) for row in table[line] if row >= 0] for table in (kept.typical, kept.doubtful))
+        begun = len(pictured)
+        pictured += typical + doubtful
+        categories.append({
+            "size": int(sizes[category]),
+            "sure": float(sums[category] / max(1, sizes[category])),
+            "typical": [begun, len(typical)],
+            "doubtful": [begun + len(typical), len(doubtful)],
+            "or": [place.get(int(other), -1) for other in kept.runner_up[line][: len(doubtful)]],
+            "near": [
+                [place[int(other)], float(cosine)]
+                for other, cosine in zip(kept.nearest[line], kept.cosine[line], strict=True)
+                if other >= 0
+            ],
+            "truth": truths.get(names[category], []),
+        })  # fmt: skip
+    return {
+        "categories": categories,
+        "labels": labels,
+        "old": [place[c] for c in place if c >= n_novel],
+        "gallery": _images(pictured, rows, confidence, kept.gallery),
+    }
+
+
+def _images(
+    chosen: Sequence[int], rows: list[dict[str, str]], confidence: np.ndarray, sheets: Sheets | None
+) -> dict[str, Any]:
+    layout = {"side": sheets.side, "cell": sheets.cell, "columns": sheets.columns} if sheets else None
+    return {
+        "names": fitted([rows[row]["image"] for row in chosen], IMAGE_NAMES),
+        "sure": [round(float(confidence[row]), 3) for row in chosen],
+        "layout": layout,
+    }
+
+
+def _map(kept: Kept, rows: list[dict[str, str]], assignments: np.ndarray, confidence: np.ndarray) -> dict[str, Any]:
+    low, high = (kept.positions.min(0), kept.positions.max(0)) if len(kept.points) else (np.zeros(2), np.ones(2))
+    span = max(float((high - low).max()), 1e-12)
+    where = np.round((kept.positions - (low + high) / 2) / span * SCALE + SCALE / 2).astype(int)
+    place = {int(category): i for i, category in enumerate(kept.shown)}
+    points = kept.points.tolist()
+    return {
+        "x": where[:, 0].tolist(),
+        "y": where[:, 1].tolist(),
+        "category": [place.get(int(assignments[row]), -1) for row in points],
+        "of": len(rows),
+        **_images(points, rows, confidence, kept.map),
+    }
+
+
+def _read_pairs(run: Run) -> dict[str, Pairs]:
+    if not (run.folder / CONFUSION).exists():
+        return {}
+    parts: dict[str, list[tuple[str, str, int]]] = {}
+    for row in run.read_table(CONFUSION, CONFUSION_COLUMNS):
+        if row["part"] in ("unlabelled", "test") and row["images"].isascii() and row["images"].isdigit():
+            parts.setdefault(row["part"], []).append((row["found"], row["truth"], int(row["images"][:12])))
+    return dict(parts)
+
+
+def _truths(pairs: Pairs) -> dict[str, list[tuple[str, int]]]:
+    """For each found category the three true ones that most of its images are of."""
+    truths: dict[str, list[tuple[str, int]]] = {}
+    for found, truth, images in sorted(pairs, key=lambda pair: -pair[2]):
+        if len(truths.setdefault(found, [])) < 3:
+            truths[found].append((fitted([truth], 60)[0], images))
+    return truths
+
+
+def _settings(run: Run) -> dict[str, Any]:
+    """The call, without the place of the cache, which is nobody's business, and the settings."""
+    call = to_mapping(run.call)
+    call.pop("cache", None)
+    source = call.pop("source", {})
+    given = {name: value for name, value in source.items() if value is not None}
+    return {"images": given, "run": call, **to_mapping(run.settings)}
+
+
+def _skipped(run: Run) -> dict[str, Any]:
+    path = run.folder / "skipped.csv"
+    rows = run.read_table(path.name, ("file", "reason")) if path.exists() else []
+    reasons = Counter(row["reason"] for row in rows)
+    return {
+        "n": len(rows),
+        "reasons": [[reason, n] for reason, n in reasons.most_common(20)],
+        "files": [[row["file"], row["reason"]] for row in rows[:MOST_SKIPPED]],
+    }

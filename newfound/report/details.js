@@ -1,0 +1,51 @@
+// The run, its settings, the files it left out; and then everything is put in motion.
+
+function details() {
+  const box = byId("run");
+  const { images: pile, seconds, versions } = content;
+  const rows = [
+    ["Method", content.method], ["Images from", content.data], ["Seed", content.seed], ["Finished", content.finished],
+    ["Device", content.hardware], ["newfound", content.newfound],
+    ...Object.entries(versions ?? {}), ...Object.entries(pile ?? {}).map(([name, n]) => [`Images, ${name}`, whole.format(n)]),
+    ...Object.entries(seconds ?? {}).map(([name, spent]) => [`Seconds, ${name.replace("since_start", "all")}`, brief(spent)]),
+  ].filter(([, value]) => value !== null && value !== undefined);
+  box.append(fold("This run", true, el("div", { class: "scroll" }, el("table", {}, el("tbody", {}, ...rows.map(([name, value]) =>
+    el("tr", {}, el("td", { class: "soft" }, name), el("td", {}, named(String(value))))))))));
+  const { names, n } = content.known;
+  const more = n > names.length ? [el("span", { class: "soft" }, `and ${whole.format(n - names.length)} more`)] : [];
+  box.append(fold(count(n, "known category", "known categories"), false, el("div", { class: "row" }, ...names.map((name) => el("span", { class: "chip" }, named(name))), ...more)));
+  box.append(fold("Settings", false, settings()));
+  skippedFiles(box);
+  byId("foot").textContent = `Made by newfound ${content.newfound ?? ""}. The category of every image is in assignments.csv, every figure in result.json, beside this page. ` +
+    "The page holds everything it shows and loads nothing.";
+}
+
+const fold = (title, open, ...inside) => el("details", { open }, el("summary", {}, title), ...inside);
+
+function settings() {
+  const show = (value) => (value === null ? "–" : Array.isArray(value) ? value.map(show).join(", ") : String(value));
+  const group = (title, entries) => el("div", {}, el("b", {}, title), el("dl", {}, ...entries.flatMap(([name, value]) => [el("dt", {}, name), named(show(value), "dd")])));
+  const nested = Object.entries(content.settings).filter(([, value]) => value && typeof value === "object" && !Array.isArray(value));
+  const plain = Object.entries(content.settings).filter(([, value]) => !(value && typeof value === "object" && !Array.isArray(value)));
+  return el("div", { class: "settings" }, group("general", plain), ...nested.map(([title, inside]) => group(title, Object.entries(inside))));
+}
+
+function skippedFiles(box) {
+  const { n, reasons, files } = content.skipped;
+  if (!n) { box.append(fold("No file was left out", false, el("p", { class: "soft" }, "Every image could be read."))); return; }
+  const line = ([file, reason]) => el("tr", {}, el("td", {}, named(file)), el("td", {}, named(reason)));
+  const parts = [el("ul", {}, ...reasons.map(([reason, many]) => el("li", {}, named(reason), `: ${count(many, "file", "files")}`))),
+    el("div", { class: "scroll" }, el("table", {}, el("tbody", {}, ...files.map(line))))];
+  if (n > files.length) parts.push(el("p", { class: "soft" }, `and ${whole.format(n - files.length)} more in skipped.csv`));
+  box.append(fold(`${count(n, "file was", "files were")} left out`, n <= 20, ...parts));
+}
+
+glance();
+gallery();
+startMap();
+quality();
+curves();
+details();
+for (const section of document.querySelectorAll("section[data-title]:not([hidden])")) {
+  byId("nav").append(el("a", { href: `#${section.id}` }, section.dataset.title));
+}

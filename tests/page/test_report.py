@@ -1,0 +1,237 @@
+"""The page of a run, in a browser: it responds, it fits, and nothing in a name is executed."""
+
+import pytest
+from report_runs import make_run
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import Select, WebDriverWait
+
+from newfound.report.keep import read_kept
+from newfound.report.page import write_page
+
+pytestmark = pytest.mark.page
+EVIL = "<img src=x onerror=\"window.pwned=1;document.title='pwned'\">"
+PAINTED = """
+const canvas = document.querySelector(arguments[0]);
+const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+const seen = new Set();
+for (let i = 0; i < pixels.length; i += 4) if (pixels[i + 3]) seen.add(pixels.slice(i, i + 3).join());
+return [...seen].sort();
+"""
+POINT = """
+const [canvas, type, step] = [document.querySelector(arguments[0]), arguments[1], arguments[2]];
+canvas.scrollIntoView({block: "center", behavior: "instant"});
+const box = canvas.getBoundingClientRect();
+for (let y = 0; y < box.height; y += step) for (let x = 0; x < box.width; x += step) {
+  const at = {clientX: box.left + x, clientY: box.top + y, pointerId: 1, pointerType: "mouse", bubbles: true};
+  canvas.dispatchEvent(new PointerEvent(type, at));
+  if (arguments[3](x, y)) return true;
+}
+return false;
+"""
+
+
+@pytest.fixture
+def show(open_page, tmp_path):
+    """Opens the page of a run made with these words; gives the browser and its console's errors."""
+
+    def show_it(width=1280, height=900, **words):
+        run = make_run(tmp_path / "run", **words)
+        html = write_page(run, read_kept(run)).read_text(encoding="utf-8")
+        browser, errors = open_page("<!doctype html><title>x</title>")
+        browser.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500},
+        )
+        browser, errors = open_page(html)
+        browser.execute_script("localStorage.clear()")
+        return browser, errors
+
+    return show_it
+
+
+def one(browser, selector):
+    return browser.find_element(By.CSS_SELECTOR, selector)
+
+
+def every(browser, selector):
+    return browser.find_elements(By.CSS_SELECTOR, selector)
+
+
+def until(browser, condition):
+    return WebDriverWait(browser, 10).until(condition)
+
+
+def painted(browser, selector):
+    return browser.execute_script(PAINTED, selector)
+
+
+def point_at(browser, canvas, type="pointermove", step=8, found="!document.querySelector('#map-tip').hidden"):
+    return browser.execute_script(POINT.replace("arguments[3](x, y)", found), canvas, type, step)
+
+
+def test_what_was_found_is_there_at_a_glance(show):
+    browser, errors = show(n_novel=3, n_images=60)
+    assert one(browser, "h1").text == "3 new categories"
+    assert "60 images" in one(browser, "#subline").text
+    assert len(every(browser, ".face")) == 3
+    assert "80.0 %" in one(browser, "#tiles").text
+    assert [link.text for link in every(browser, "nav a")] == ["Categories", "Map", "Accuracy", "Training", "Details"]
+    assert (
+        browser.execute_script(
+            "return performance.getEntriesByType('resource').filter(e => !e.name.startsWith('data:')).length"
+        )
+        == 0
+    )
+    assert errors() == []
+
+
+def test_the_gallery_shows_pictures_and_enlarges_them(show):
+    browser, errors = show(n_novel=3, n_images=60)
+    until(browser, lambda b: painted(b, ".card .thumb canvas"))
+    assert len(every(browser, ".card")) == 3
+    assert one(browser, ".card .doubtful .thumb").text.endswith("?")
+    browser.execute_script("document.querySelector('.card .thumb').click()")
+    assert one(browser, "dialog").is_displayed()
+    assert "pile/" in one(browser, "dialog").text
+    until(browser, lambda b: painted(b, "dialog canvas"))
+    one(browser, "dialog button").click()
+    assert not one(browser, "dialog").is_displayed()
+    Select(one(browser, "#category-tools select")).select_by_visible_text("by name")
+    assert [title.text for title in every(browser, ".card h3")] == ["novel-001", "novel-002", "novel-003"]
+    assert errors() == []
+
+
+def test_the_map_answers_to_pointer_keys_and_categories(show):
+    browser, errors = show(n_novel=3, n_images=200)
+    browser.execute_script("document.querySelectorAll('#map-tools button')[1].click()")
+    browser.execute_script("document.querySelector('#map').scrollIntoView({behavior: 'instant'})")
+    until(browser, lambda b: len(painted(b, "#map-canvas")) > 3)
+    assert point_at(browser, "#map-canvas")
+    tip = one(browser, "#map-tip")
+    assert tip.text.startswith("novel-00")
+    assert "pile/" in tip.text
+    until(browser, lambda b: painted(b, "#map-tip canvas"))
+
+    whole = browser.execute_script("return document.querySelector('#map-canvas').toDataURL()")
+    canvas = one(browser, "#map-canvas")
+    canvas.send_keys("+")
+    canvas.send_keys(Keys.ARROW_LEFT)
+    until(browser, lambda b: b.execute_script("return document.querySelector('#map-canvas').toDataURL()") != whole)
+    canvas.send_keys("0")
+
+    colours = len(painted(browser, "#map-canvas"))
+    every(browser, "#legend .chip")[1].click()
+    assert every(browser, "#legend .chip")[1].get_attribute("aria-pressed") == "true"
+    until(browser, lambda b: len(painted(b, "#map-canvas")) != colours)
+    assert errors() == []
+
+
+def test_a_card_leads_to_the_map_and_back(show):
+    browser, errors = show(n_novel=3, n_images=60)
+    button = one(browser, ".card > .chip")
+    browser.execute_script("arguments[0].click()", button)
+    name = one(browser, ".card h3").text
+    assert [chip.text for chip in every(browser, "#legend [aria-pressed=true]")] == [name]
+    found = "document.querySelector('#map-tip').classList.contains('pinned')"
+    up = "canvas.dispatchEvent(new PointerEvent('pointerup', at)), "
+    assert point_at(browser, "#map-canvas", "pointerdown", 8, up + found)
+    one(browser, "#map-tip .chip").click()
+    assert browser.execute_script("return document.activeElement.querySelector('h3').textContent") == name
+    assert errors() == []
+
+
+@pytest.mark.parametrize("n_novel", [5, 500])
+def test_the_matrix_tells_the_pair_under_the_pointer(n_novel, show):
+    browser, errors = show(n_novel=n_novel, n_images=1500)
+    assert len(painted(browser, "#matrix-canvas")) > 2
+    assert point_at(browser, "#matrix-canvas", found="document.querySelector('#matrix-says b')")
+    assert "of this row" in one(browser, "#matrix-says").text
+    rows = [f"novel-{i:03d}" for i in range(1, n_novel + 1)]
+    row = rows.index(one(browser, "#matrix-says b").text)
+    one(browser, "#matrix-canvas").send_keys(Keys.ARROW_DOWN)
+    assert one(browser, "#matrix-says b").text == rows[row + 1]
+    assert "rather than" in one(browser, "#mixups").text
+    assert errors() == []
+
+
+def test_nothing_in_a_name_is_executed(show):
+    browser, errors = show(
+        n_novel=3, known=(EVIL, "</script><script>window.pwned=1</script>"), novel=(EVIL, "猫 قطة", "x" * 400),
+        name=lambda i: f"{EVIL}</script>{i}.png", truth=lambda c: f"{EVIL}{c}", skipped=((EVIL, "</script><b>"),),
+    )  # fmt: skip
+    browser.execute_script("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
+    for thumb in every(browser, ".thumb"):
+        browser.execute_script("arguments[0].click(); document.querySelector('dialog').close()", thumb)
+    point_at(browser, "#map-canvas")
+    point_at(browser, "#matrix-canvas", found="document.querySelector('#matrix-says b')")
+    assert browser.execute_script("return [window.pwned, document.images.length, document.scripts.length]") == [
+        None,
+        0,
+        4,
+    ]
+    assert browser.title == "newfound: 3 new categories"
+    assert EVIL in [title.text for title in every(browser, ".card h3")]
+    assert EVIL in one(browser, "#run").text
+    assert errors() == []
+
+
+def test_even_an_element_that_came_in_could_not_run(show):
+    """The policy is the second wall: it stops what should never have come this far."""
+    browser, errors = show()
+    browser.execute_script("document.body.insertAdjacentHTML('beforeend', arguments[0])", EVIL)
+    browser.execute_script(
+        "const s = document.createElement('script'); s.textContent = 'window.pwned = 1'; document.body.append(s)"
+    )
+    until(browser, lambda b: any("Content Security Policy" in message for message in errors()))
+    assert browser.execute_script("return window.pwned") is None
+
+
+@pytest.mark.parametrize(("width", "height"), [(390, 844), (1280, 900)])
+@pytest.mark.parametrize("n_novel", [1, 5, 60])
+def test_the_page_fits_its_window(width, height, n_novel, show):
+    browser, errors = show(width, height, n_novel=n_novel, n_images=200, skipped=(("y" * 900, "truncated image"),))
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert errors() == []
+
+
+def test_dark_and_light_follow_the_system_and_the_button(show):
+    browser, errors = show()
+    ground = "return getComputedStyle(document.body).backgroundColor"
+    seen = {}
+    for scheme in ("light", "dark"):
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+        until(
+            browser,
+            lambda b, scheme=scheme: b.execute_script("return document.documentElement.dataset.theme") == scheme,
+        )
+        seen[scheme] = browser.execute_script(ground)
+    assert seen["light"] != seen["dark"]
+    one(browser, "#theme").click()
+    assert browser.execute_script(ground) == seen["light"]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+    assert errors() == []
+
+
+def test_five_hundred_categories_are_made_as_they_are_looked_at(show):
+    browser, errors = show(n_novel=500, n_images=1500)
+    assert 0 < len(every(browser, ".card .thumbs")) < 200
+    search = one(browser, "#category-tools input")
+    search.send_keys("novel-417")
+    assert [title.text for title in every(browser, ".card h3")] == ["novel-417"]
+    search.clear()
+    search.send_keys("no such")
+    assert every(browser, ".card") == []
+    browser.execute_script("document.querySelector('#strip button:last-child').click()")  # the smallest, far below
+    smallest = browser.execute_script("return document.activeElement.querySelector('.count').textContent")
+    assert smallest == "1 image"
+    assert errors() == []
+
+
+def test_a_page_without_pictures_map_and_answers_still_tells(show):
+    browser, errors = show(kept=False, answers=False)
+    assert "pile/" in one(browser, ".card").text
+    assert not one(browser, "#map").is_displayed()
+    assert "newfound evaluate" in one(browser, "#quality").text
+    assert errors() == []

@@ -1,0 +1,46 @@
+import numpy as np
+import torch
+
+from newfound.report.typical import NEAREST, choose_gallery, closeness, gallery_size
+
+
+def along(*degrees):
+    angle = np.deg2rad(degrees)
+    return torch.from_numpy(np.stack([np.cos(angle), np.sin(angle)], 1)).float()
+
+
+def test_an_image_is_as_typical_as_it_is_near_its_categorys_centre():
+    features = along(90, 0, 10, 20, 180)  # one known image, then four of two novel categories
+    near = closeness(features, torch.tensor([0]), np.array([0, 0, 0, 1]), n_known=1, n_novel=2)
+    np.testing.assert_allclose(near.own, np.cos(np.deg2rad([10, 0, 10, 0])), atol=1e-6)
+    assert near.other.tolist() == [2, 2, 2, 2]  # the known category, which is counted after the novel ones
+    assert near.nearest.tolist() == [[2, 1, -1], [2, 0, -1]]
+    np.testing.assert_allclose(near.cosine[0, :2], np.cos(np.deg2rad([80, 170])), atol=1e-6)
+
+
+def test_an_empty_category_is_nobodys_neighbour():
+    near = closeness(along(90, 0, 10), torch.tensor([0]), np.array([0, 0]), n_known=1, n_novel=3)
+    assert near.nearest.tolist() == [[3, -1, -1, -1], [-1] * 4, [-1] * 4]
+    assert near.other.tolist() == [3, 3]
+
+
+def test_at_most_a_few_neighbours_are_told():
+    features = torch.eye(12)
+    near = closeness(features, torch.tensor([0]), np.arange(11), n_known=1, n_novel=11)
+    assert near.nearest.shape == (11, NEAREST)
+
+
+def test_no_image_is_typical_and_doubtful_at_once():
+    assignments, typicality = np.array([0, 1, 0, 0, 0, 0]), np.array([0.1, 1, 0.9, 0.5, 0.8, 0.7])
+    confidence = np.array([0.9, 0.1, 0.2, 0.6, 0.5, 0.4])
+    typical, doubtful = choose_gallery(assignments, confidence, typicality, 0, typical=3, doubtful=2)
+    assert typical.tolist() == [2, 4, 5]
+    assert doubtful.tolist() == [3, 0]
+    typical, doubtful = choose_gallery(assignments, confidence, typicality, 1, typical=3, doubtful=2)
+    assert (typical.tolist(), doubtful.tolist()) == ([1], [])
+
+
+def test_galleries_shrink_as_categories_become_many():
+    totals = [sum(gallery_size(n)) for n in (1, 5, 500, 2000)]
+    assert totals == [20, 20, 10, 2]
+    assert all(n * sum(gallery_size(n)) <= 10_000 for n in range(1, 2001))
