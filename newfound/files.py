@@ -20,17 +20,22 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def write_text(path: Path, text: str) -> None:
-    """Replace ``path`` by ``text`` in one rename; names that are not UTF-8 keep their bytes."""
+def write_bytes(path: Path, content: bytes) -> None:
+    """Replace ``path`` by ``content`` in one rename."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.writing")
     try:
-        temporary.write_bytes(text.encode("utf-8", errors="surrogateescape"))
+        temporary.write_bytes(content)
         sync(temporary)
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     sync(path.parent)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace ``path`` by ``text`` in one rename; names that are not UTF-8 keep their bytes."""
+    write_bytes(path, text.encode("utf-8", errors="surrogateescape"))
 
 
 def write_json(path: Path, content: Any) -> None:

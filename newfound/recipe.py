@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -17,6 +18,29 @@ def default_recipe(method: str, *suffixes: str) -> str:
     """The method's recipe for the first of the suffixes that has one."""
     names = [f"{method}-{suffix}" for suffix in suffixes]
     return next((name for name in names if name in recipe_names()), names[-1])
+
+
+def backbone_changes(method: str, backbone: str | None, features: bool, cache: Path) -> dict[str, Any]:
+    """The settings that ``backbone``, a network that others have trained, stands for, or that features in the place of
+    images do. What the weights are is pinned, so that a run that is resumed goes on with the same ones."""
+    if not backbone and not features:
+        return {}
+    given = "--backbone" if backbone else "--features"
+    if not hasattr(get_method(method).settings, "weights"):
+        raise UserError(f"{given} is for the method apl-features; {method} trains its network from the start")
+    if features:
+        if backbone:
+            raise UserError("--features are what a network made of images: leave --backbone out")
+        return {"network": "features"}
+    from newfound.nets.pretrained import find_backbone
+
+    found = find_backbone(str(backbone), cache)
+    return {
+        "network": found.network,
+        "weights": found.weights,
+        "digest": found.digest(),
+        "data.size": found.size,
+    }
 
 
 def resolve_settings(method: str, recipe: str, changes: Mapping[str, Any]) -> Settings:

@@ -249,6 +249,50 @@ class APLSettings(Settings):
     cluster: Cluster = Cluster(normalise=True)
 
 
+@dataclass(frozen=True)
+class Whitening:
+    """How the known categories say which variation of the features to ignore."""
+
+    shrinkage: float = number(0.5, 0, 1)
+    """How far their covariance is moved to the identity that has its mean eigenvalue."""
+    dimension: int = number(64, 1, 2**16)
+    """Of the whitened features, by principal components."""
+
+
+@dataclass(frozen=True)
+class SoftLabels:
+    """Labels of the unlabelled images, drawn from the prototypes anew before every epoch."""
+
+    balanced: bool = True
+    """Whether Sinkhorn's iterations draw the categories to equal shares."""
+    epsilon: float = number(0.05, 1e-4)
+    rounds: int = number(3, 1, 1000)
+    rectify: Literal["cosine", "relative", "none"] = "cosine"
+
+
+@dataclass(frozen=True)
+class FeatureSettings(Settings):
+    """APL on the features of a network that others have trained, which stays as it is; or on given features."""
+
+    method: str = "apl-features"
+    network: str = "efficientnet-lite0"
+    weights: str = ""
+    """A safetensors file of the network's weights; "" where its name says which they are."""
+    digest: str = ""
+    """Of the weights, so that a run goes on with those it began with; "" takes what there is."""
+    data: Data = Data(size=224)
+    whitening: Whitening = Whitening()
+    temperature: float = number(0.1, 1e-3)
+    """Of the cosine classifier."""
+    dropout: float = number(0.2, 0, 0.95)
+    """Of the network's features, in training."""
+    labels: SoftLabels = SoftLabels()
+    labelled_share: float = number(0.0, 0, 0.99)
+    """Labelled images in a batch; 0 takes their share in the collection."""
+    stage2: Plan = Plan(epochs=20, batch=256, optimiser="adamw", lr=1e-3, weight_decay=0.0)
+    cluster: Cluster = Cluster(normalise=True)
+
+
 def from_mapping(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
     """An instance of the dataclass ``cls`` from nested dictionaries; whatever does not fit is a UserError."""
     return _from_mapping(cls, mapping, where, "")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from newfound.errors import UserError
+from newfound.nets.efficientnet import EfficientNetLite
+from newfound.nets.given import GivenFeatures
 from newfound.nets.normalise import Normalise
 from newfound.nets.resnet import ResNet, resnet18
 from newfound.nets.tiny import Tiny, tiny
@@ -12,7 +14,7 @@ from newfound.nets.vgg import VGG, vgg6
 
 __all__ = ["NAMES", "Net", "Normalise", "build", "resnet18", "tiny", "vgg6"]
 
-Net = ResNet | VGG | Tiny
+Net = ResNet | VGG | Tiny | EfficientNetLite | GivenFeatures
 
 _BUILDERS: dict[str, tuple[int, Callable[[int, int], Net]]] = {
     # name: (the smallest image it takes, from channels and image size to the network)
@@ -20,6 +22,10 @@ _BUILDERS: dict[str, tuple[int, Callable[[int, int], Net]]] = {
     "resnet18-imagenet": (1, lambda channels, size: resnet18(channels, stem="imagenet")),
     "vgg6": (16, lambda channels, size: vgg6(channels, size)),
     "tiny": (8, lambda channels, size: tiny(channels)),
+    "features": (1, lambda channels, size: GivenFeatures(channels)),
+    "efficientnet-lite0": (32, lambda channels, size: EfficientNetLite(0, channels)),
+    "efficientnet-lite1": (32, lambda channels, size: EfficientNetLite(1, channels)),
+    "efficientnet-lite2": (32, lambda channels, size: EfficientNetLite(2, channels)),
 }
 
 NAMES = tuple(_BUILDERS)
