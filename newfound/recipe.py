@@ -15,9 +15,9 @@ from newfound.settings import Settings, brief, cut, from_mapping, override
 
 
 def default_recipe(method: str, *suffixes: str) -> str:
-    """The method's recipe for the first of the suffixes that has one."""
-    names = [f"{method}-{suffix}" for suffix in suffixes]
-    return next((name for name in names if name in recipe_names()), names[-1])
+    """The method's recipe for the first of the suffixes that has one, or the one for all, called as the method is."""
+    names = [*(f"{method}-{suffix}" for suffix in suffixes), method]
+    return next((name for name in names if name in recipe_names()), names[-2])
 
 
 def backbone_changes(method: str, backbone: str | None, features: bool, cache: Path) -> dict[str, Any]:
@@ -56,7 +56,8 @@ def resolve_settings(method: str, recipe: str, changes: Mapping[str, Any]) -> Se
         raise UserError("--set method: the method is no setting; choose it with --method")
     from_mapping(row.settings, mapping, f"recipe {recipe}")
     settings = from_mapping(row.settings, override(mapping, changes), "--set")
-    if settings.network not in nets.NAMES:
+    frozen = hasattr(row.settings, "weights")
+    if settings.network not in nets.NAMES and not (frozen and nets.is_foreign(settings.network)):
         names = ", ".join(nets.NAMES)
         where = "--set" if "network" in changes else f"recipe {recipe}"
         raise UserError(f"{where}: network is {brief(settings.network)}; it can be {names}")

@@ -263,11 +263,14 @@ class Whitening:
 class SoftLabels:
     """Labels of the unlabelled images, drawn from the prototypes anew before every epoch."""
 
-    balanced: bool = True
+    balanced: bool = False
     """Whether Sinkhorn's iterations draw the categories to equal shares."""
-    epsilon: float = number(0.05, 1e-4)
+    epsilon: float = number(0.1, 1e-4)
+    """Temperature of the labels: cosines are divided by it."""
     rounds: int = number(3, 1, 1000)
+    """Of Sinkhorn's iterations."""
     rectify: Literal["cosine", "relative", "none"] = "cosine"
+    """An unlabelled image's weight: its cosine to its label's prototype, that divided by its category's mean, or 1."""
 
 
 @dataclass(frozen=True)
@@ -284,7 +287,7 @@ class FeatureSettings(Settings):
     whitening: Whitening = Whitening()
     temperature: float = number(0.1, 1e-3)
     """Of the cosine classifier."""
-    dropout: float = number(0.2, 0, 0.95)
+    dropout: float = number(0.5, 0, 0.95)
     """Of the network's features, in training."""
     labels: SoftLabels = SoftLabels()
     labelled_share: float = number(0.0, 0, 0.99)

@@ -64,7 +64,7 @@ def check_vectors(content: np.ndarray, where: str) -> np.ndarray:
         found = f"{content.dtype} of shape {list(content.shape)}"
         raise UserError(f"{where} has {found}: features are float16 or float32 of shape [images, numbers for each]")
     with np.errstate(over="ignore"):
-        vectors = np.ascontiguousarray(content, dtype=np.float32)
+        vectors = np.array(content, dtype=np.float32, order="C")
     if not (finite := np.isfinite(vectors).all(axis=1)).all():
         row = int(np.flatnonzero(~finite)[0])
         raise UserError(f"{where}: row {row} (from 0) has a feature that is infinite or not a number; leave it out")

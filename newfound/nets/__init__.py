@@ -28,7 +28,13 @@ _BUILDERS: dict[str, tuple[int, Callable[[int, int], Net]]] = {
     "efficientnet-lite2": (32, lambda channels, size: EfficientNetLite(2, channels)),
 }
 
-NAMES = tuple(_BUILDERS)
+NAMES = tuple(name for name in _BUILDERS if name != "features")
+"""Networks of our own for images."""
+
+
+def is_foreign(name: str) -> bool:
+    """Whether the name is none of our own networks': features that were given, or a network of timm's."""
+    return name == "features" or name.startswith("timm:")
 
 
 def build(name: str, channels: int, size: int) -> Net:
