@@ -121,7 +121,11 @@ def discover(
     ] = None,
     recipe: Annotated[str | None, typer.Option(help="A recipe's name or a YAML file.")] = None,
     backbone: Annotated[
-        str | None, typer.Option(help="Start from a network that others have trained: efficientnet-lite0.")
+        str | None,
+        typer.Option(help="A network that others have trained: efficientnet-lite0, timm:NAME or FILE.safetensors."),
+    ] = None,
+    backbone_arch: Annotated[
+        str | None, typer.Option(help="What network is in FILE.safetensors; by default recognised.")
     ] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as stage1.epochs=50.")] = None,
     device: Device = "auto",
@@ -151,6 +155,7 @@ def discover(
             method=method,
             recipe=recipe,
             backbone=backbone,
+            backbone_arch=backbone_arch,
             settings=changes,
             seed=seed,
             device=device,

@@ -97,7 +97,8 @@ def discover(
     ids: str | Path | None = None,
     method: str | None = None,
     recipe: str | None = None,
-    backbone: str | None = None,
+    backbone: str | Path | None = None,
+    backbone_arch: str | None = None,
     settings: Mapping[str, Any] | None = None,
     seed: int = 0,
     device: str = "auto",
@@ -112,7 +113,8 @@ def discover(
     its tasks, such as an alphabet of OmniGlot. ``settings`` maps dotted names to values, such as {"stage1.epochs": 50},
     and goes over the ``recipe``. Decoded images are kept in ``cache``, by default the user's cache folder.
 
-    ``backbone`` names a network that others have trained, such as "efficientnet-lite0". Or ``features``, an .npy file
+    ``backbone`` names a network that others have trained, such as "efficientnet-lite0", or a file of weights
+    (of the architecture ``backbone_arch``, by default recognised), or timm:NAME. Or ``features``, an .npy file
     [N, D], stands for the images: ``ids`` names its rows (by default their numbers), and ``labels`` has the categories
     of the known ones. With either, the method is apl-features unless another is named; otherwise it is kmeans.
     """
@@ -139,7 +141,8 @@ def discover(
 
         place = Path(cache).absolute() if cache else default_cache()
         method = method or ("apl-features" if backbone or features else "kmeans")
-        changes = backbone_changes(method, backbone, bool(features), place) | dict(settings or {})
+        start = str(backbone) if backbone else None
+        changes = backbone_changes(method, start, backbone_arch, bool(features), place) | dict(settings or {})
         resolved = resolve_settings(method, recipe or default_recipe(method, *source.recipes), changes)
         call = Call(source, seed, str(pick_device(device)), threads or torch.get_num_threads(), str(place))
         _check_numbers(seed, call.threads)

@@ -20,9 +20,13 @@ def default_recipe(method: str, *suffixes: str) -> str:
     return next((name for name in names if name in recipe_names()), names[-2])
 
 
-def backbone_changes(method: str, backbone: str | None, features: bool, cache: Path) -> dict[str, Any]:
+def backbone_changes(
+    method: str, backbone: str | None, architecture: str | None, features: bool, cache: Path
+) -> dict[str, Any]:
     """The settings that ``backbone``, a network that others have trained, stands for, or that features in the place of
     images do. What the weights are is pinned, so that a run that is resumed goes on with the same ones."""
+    if architecture and not backbone:
+        raise UserError("--backbone-arch says what is in the file that --backbone names: give both")
     if not backbone and not features:
         return {}
     given = "--backbone" if backbone else "--features"
@@ -34,7 +38,7 @@ def backbone_changes(method: str, backbone: str | None, features: bool, cache: P
         return {"network": "features"}
     from newfound.nets.pretrained import find_backbone
 
-    found = find_backbone(str(backbone), cache)
+    found = find_backbone(str(backbone), cache, architecture)
     return {
         "network": found.network,
         "weights": found.weights,

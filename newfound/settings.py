@@ -283,6 +283,9 @@ class FeatureSettings(Settings):
     """A safetensors file of the network's weights; "" where its name says which they are."""
     digest: str = ""
     """Of the weights, so that a run goes on with those it began with; "" takes what there is."""
+    mean: tuple[float, ...] = ()
+    deviation: tuple[float, ...] = ()
+    """Of the three channels in 0 to 1, as the network was trained with; none takes what is known of the network."""
     data: Data = Data(size=224)
     whitening: Whitening = Whitening()
     temperature: float = number(0.1, 1e-3)
@@ -294,6 +297,12 @@ class FeatureSettings(Settings):
     """Labelled images in a batch; 0 takes their share in the collection."""
     stage2: Plan = Plan(epochs=20, batch=256, optimiser="adamw", lr=1e-3, weight_decay=0.0)
     cluster: Cluster = Cluster(normalise=True)
+
+    def __post_init__(self) -> None:
+        for name, least in (("mean", -math.inf), ("deviation", 1e-6)):
+            values = getattr(self, name)
+            if values and (len(values) != 3 or min(values) < least):
+                raise UserError(f"{name} is {list(values)}; it is a number for red, green and blue, or nothing")
 
 
 def from_mapping(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:

@@ -102,7 +102,8 @@ class FeatureAPL:
         if self.settings.digest not in ("", backbone.digest()):
             place = self.settings.weights or self.settings.network
             raise UserError(f"the weights of {place} are not those this run began with: start a new run")
-        return backbone
+        mean, deviation = self.settings.mean or backbone.mean, self.settings.deviation or backbone.deviation
+        return dataclasses.replace(backbone, mean=mean, deviation=deviation)
 
 
 @torch.no_grad()

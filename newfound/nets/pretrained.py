@@ -19,6 +19,11 @@ from newfound.errors import UserError
 from newfound.files import write_bytes
 from newfound.nets import Net, build
 from newfound.nets.efficientnet import SCALES
+from newfound.nets.timm import TIMM, Timm
+from newfound.nets.weightfile import load_file
+
+IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+"""Mean and deviation of ImageNet's channels, which nearly all weights in files were trained with."""
 
 EXTRA = "pip install 'newfound[pretrained]'"
 
@@ -60,8 +65,8 @@ class Backbone:
     """The file of the weights; "" where the network's name says which they are."""
     net: Net
     size: int
-    mean: tuple[float, float, float]
-    deviation: tuple[float, float, float]
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
 
     def digest(self) -> str:
         """A digest of everything a feature depends on beside the image."""
@@ -73,20 +78,37 @@ class Backbone:
         return digest.hexdigest()
 
 
-def find_backbone(text: str, cache: Path | None) -> Backbone:
-    """The pretrained network that ``text`` names."""
-    if text not in PACKAGES:
-        raise UserError(f"there is no pretrained network {text}; there are: {', '.join(PACKAGES)}")
+def find_backbone(text: str, cache: Path | None, architecture: str | None = None) -> Backbone:
+    """The pretrained network that ``text`` names: one of ours, timm:NAME, or a safetensors file of weights, whose
+    ``architecture`` is recognised where it is not given."""
+    is_file = not text.startswith(TIMM) and (text.endswith(".safetensors") or os.sep in text)
+    if architecture and not is_file:
+        raise UserError("--backbone-arch is for a file of weights; a network's name says what it is")
+    if is_file:
+        return load_backbone(architecture or "", os.path.abspath(text), cache)
+    if text not in PACKAGES and not text.startswith(TIMM):
+        names = ", ".join(PACKAGES)
+        raise UserError(f"there is no pretrained network {text}; there are: {names}, timm:NAME, FILE.safetensors")
     return load_backbone(text, "", cache)
 
 
 def load_backbone(network: str, weights: str, cache: Path | None) -> Backbone:
-    """That network with its weights; those that had to be converted are kept in the folder ``cache``."""
-    size = SCALES[int(network[-1])][2]
-    net = build(network, 3, size)
-    _fill(net, _package_weights(PACKAGES[network], cache), network)
-    level, spread = 127 / 255, 128 / 255  # (x - 127) / 128 for pixels 0 to 255
-    return Backbone(network, "", net.eval().requires_grad_(False), size, (level,) * 3, (spread,) * 3)
+    """That network, "" to recognise it, with the weights of that file, "" for those its name stands for; what had to
+    be converted is kept in the folder ``cache``."""
+    mean, deviation = IMAGENET
+    if weights:
+        network, size, net = load_file(Path(weights), network or None)
+    elif network.startswith(TIMM):
+        net = Timm(network, pretrained=True)
+        size, mean, deviation = net.size, net.mean, net.deviation
+    elif network in PACKAGES:
+        size = SCALES[int(network[-1])][2]
+        net = build(network, 3, size)
+        _fill(net, _package_weights(PACKAGES[network], cache), network)
+        mean, deviation = (127 / 255,) * 3, (128 / 255,) * 3  # (x - 127) / 128 for pixels 0 to 255
+    else:
+        raise UserError(f"nobody has trained the network {network}: give its weights with --backbone FILE.safetensors")
+    return Backbone(network, weights, net.eval().requires_grad_(False), size, mean, deviation)
 
 
 def _fill(net: Net, weights: Mapping[str, Tensor], where: str) -> None:
