@@ -111,7 +111,7 @@ def test_features_in_evaluation_do_not_depend_on_the_rest_of_the_batch(name):
 
 
 def test_an_unknown_network_is_answered_with_the_known_ones():
-    with pytest.raises(UserError, match="'resnet5'; choose one of resnet18, resnet18-imagenet, .*vgg6, tiny"):
+    with pytest.raises(UserError, match=r"'resnet5'; choose one of resnet18, resnet18-imagenet, .*vgg6, tiny"):
         build("resnet5", 3, 32)
 
 
