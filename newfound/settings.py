@@ -94,7 +94,7 @@ class Plan:
 class Cluster:
     """How features are clustered."""
 
-    algorithm: Literal["kmeans", "spectral"] = "kmeans"
+    algorithm: Literal["kmeans", "spectral", "consensus"] = "kmeans"
     starts: int = number(20, 1, 10_000)
     neighbours: int = number(10, 1, MOST)
     """Neighbours in the graph of spectral clustering."""
@@ -296,7 +296,7 @@ class FeatureSettings(Settings):
     labelled_share: float = number(0.0, 0, 0.99)
     """Labelled images in a batch; 0 takes their share in the collection."""
     stage2: Plan = Plan(epochs=20, batch=256, optimiser="adamw", lr=1e-3, weight_decay=0.0)
-    cluster: Cluster = Cluster(normalise=True)
+    cluster: Cluster = Cluster(algorithm="consensus", normalise=True)
 
     def __post_init__(self) -> None:
         for name, least in (("mean", -math.inf), ("deviation", 1e-6)):

@@ -37,15 +37,19 @@ class FeatureAPL:
         chosen, first = self.settings, collection.n_labelled
         torch.manual_seed(engine.seed)
         encoder, features = self._read(collection, engine)
-        plain = dataclasses.replace(chosen.cluster, normalise=False)
-        earlier = {"plain": find_clusters(features[first:], collection, plain, engine)[0].cpu().numpy()}
+        single = dataclasses.replace(chosen.cluster, algorithm="kmeans")
+        earlier = {"plain": find_clusters(features[first:], collection, single, engine)[0].cpu().numpy()}
 
         project = encoder.project
         assert isinstance(project, Whitened)
         inputs = start_whitened(project.to(engine.device), features, engine.labels[:first], chosen)
-        white = F.normalize(project.linear(inputs)).detach()
-        novel, _, _ = find_clusters(white[first:], collection, chosen.cluster, engine)
-        earlier["whitened"] = novel.cpu().numpy()
+        spread = project.linear(inputs).detach()
+        white = F.normalize(spread)
+        earlier["whitened"] = find_clusters(white[first:], collection, single, engine)[0].cpu().numpy()
+        novel = torch.from_numpy(earlier["whitened"]).to(engine.device)
+        if chosen.cluster.algorithm != "kmeans":
+            novel = find_clusters(spread[first:], collection, chosen.cluster, engine)[0]
+            earlier["clusters"] = novel.cpu().numpy()
 
         n = len(collection.classes) + collection.n_novel
         head = CosineClassifier(encoder.width, n, chosen.temperature).to(engine.device)

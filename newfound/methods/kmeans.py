@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from newfound.cluster.consensus import consensus
 from newfound.cluster.kmeans import Clustering, kmeans
 from newfound.cluster.spectral import spectral
 from newfound.data.collection import Collection
@@ -86,6 +87,8 @@ def cluster(features: Tensor, k: int, settings: Cluster, seed: int) -> Clusterin
     """``k`` clusters of features [N, D] by the algorithm of the settings."""
     if settings.algorithm == "spectral":
         return spectral(features, k, neighbours=settings.neighbours, seed=seed)
+    if settings.algorithm == "consensus":
+        return consensus(features, k, starts=settings.starts, seed=seed)
     return kmeans(features, k, starts=settings.starts, seed=seed)
 
 
