@@ -13,7 +13,7 @@ SHARES = (0.5, 0.75, 1.0)
 
 
 @torch.no_grad()
-def consensus(features: Tensor, k: int, *, runs: int = 5, starts: int = 20, seed: int = 0) -> Clustering:
+def consensus(features: Tensor, k: int, *, runs: int = 12, starts: int = 20, seed: int = 0) -> Clustering:
     """Clusters of features [N, D], which are in the order of their importance, as principal components are.
 
     k-means is run ``runs`` times, from one start each, on the first half, on three quarters, and on all of the
