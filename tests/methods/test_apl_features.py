@@ -1,5 +1,6 @@
 """APL on frozen features: on a pretrained network's, and on an embedding that somebody brings."""
 
+import contextlib
 import json
 
 import embeddings
@@ -75,23 +76,39 @@ def test_features_of_another_width_are_refused(found, tmp_path):
         predict_paths(found.folder, [tmp_path], device="cpu", reporter=QUIET)
 
 
-@pytest.mark.parametrize("stop", [3, 7])
-def test_a_stopped_run_resumes_bit_for_bit(found, tmp_path, monkeypatch, stop):
-    """Stopped inside an epoch and at its end: the labels of the epoch are part of the checkpoint."""
-    step = loop._Training._step
+@pytest.mark.parametrize("stop", [3, 7, 10])
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_stopped_run_resumes_bit_for_bit(tmp_path, monkeypatch, stop, saved):
+    """Killed, or stopped with a checkpoint, inside an epoch of seven steps and at its end: the epoch's labels are part
+    of the checkpoint."""
 
-    def stopping(self, *batch):
-        step(self, *batch)
-        if self.done + 1 == stop:
-            raise Interrupted("stopped")
+    class AskedAfter(contextlib.nullcontext):
+        """Signals that ask to stop after so many steps."""
+
+        steps = 0
+
+        def __init__(self, active):
+            super().__init__()
+
+        @property
+        def asked(self):
+            self.steps += 1
+            return self.steps == stop
+
+    def die(self):
+        raise Interrupted("killed")
 
     files = embeddings.write(tmp_path / "in")
     settings = {"stage2.batch": 64, "stage2.epochs": 5, "log_every": 3}
     whole = discover(**files, n_novel=4, out=tmp_path / "whole", settings=settings, threads=1)
     with monkeypatch.context() as patch:
-        patch.setattr(loop._Training, "_step", stopping)
+        patch.setattr(loop, "StopSignals", AskedAfter)
+        if not saved:
+            save = loop._Training._save
+            patch.setattr(loop._Training, "_save", lambda self: die(self) if self.done == stop else save(self))
         with pytest.raises(Interrupted):
             discover(**files, n_novel=4, out=tmp_path / "run", settings=settings, threads=1)
+    assert any((tmp_path / "run").glob("checkpoint/stage2-*")) == (saved or stop > 7)
     again = resume(tmp_path / "run")
     for name in ("metrics.jsonl", "assignments.csv", "model/model.safetensors"):
         assert (again.folder / name).read_bytes() == (whole.folder / name).read_bytes(), name
