@@ -254,7 +254,7 @@ class Whitening:
     """How the known categories say which variation of the features to ignore."""
 
     shrinkage: float = number(0.5, 0, 1)
-    """How far their covariance is moved to the identity that has its mean eigenvalue."""
+    """How far their covariance moves to the identity of the same mean eigenvalue."""
     dimension: int = number(64, 1, 2**16)
     """Of the whitened features, by principal components."""
 
@@ -299,10 +299,8 @@ class FeatureSettings(Settings):
     cluster: Cluster = Cluster(algorithm="consensus", normalise=True)
 
     def __post_init__(self) -> None:
-        for name, least in (("mean", -math.inf), ("deviation", 1e-6)):
-            values = getattr(self, name)
-            if values and (len(values) != 3 or min(values) < least):
-                raise UserError(f"{name} is {list(values)}; it is a number for red, green and blue, or nothing")
+        if len(self.mean) not in (0, 3) or len(self.deviation) not in (0, 3) or min(self.deviation, default=1) <= 0:
+            raise UserError("mean and deviation are three numbers each, for red, green and blue, or none")
 
 
 def from_mapping(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:

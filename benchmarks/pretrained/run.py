@@ -61,6 +61,18 @@ def run_one(whole: Reading, seed: int, settings: Any, cache: Path) -> dict[str, 
     return {"seed": seed, "accuracy": rows, "seconds": round(seconds, 1), "processor_seconds": round(used, 1)}
 
 
+def table(record: dict[str, Any]) -> str:
+    """The record as docs/pretrained.md has it."""
+    runs = record["runs"]
+    head = "".join(f" seed {run['seed']} |" for run in runs)
+    lines = [f"| novel accuracy |{head} mean |", "|---|" + "---|" * (len(runs) + 1)]
+    for name, mean in record["mean"].items():
+        each = "".join(f" {run['accuracy'][name]:.1%} |" for run in runs)
+        lines.append(f"| {name} |{each} {mean:.1%} |")
+    took = "".join(f" {run['seconds']:.0f} |" for run in runs)
+    return "\n".join([*lines, f"| seconds |{took} |"]) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, required=True)
