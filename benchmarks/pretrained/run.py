@@ -5,7 +5,7 @@
 
 Each seed draws 40 of the classes 0 to 79 and takes the first 100 training images of each; the classes that are novel in
 the paper's split, 80 to 99, are never read. Settings were chosen on the seeds 10 to 17, which draw other splits of the
-same classes. The seeds 0 to 2 had been looked at once before, with a single k-means in the place of the consensus, which
+same classes. The seeds 0 to 2 had been looked at once before, with a single k-means in place of the consensus, which
 was below the aim of 10 points; the consensus was then tried and chosen on the seeds 10 to 17 alone.
 """
 
