@@ -111,8 +111,22 @@ def discover(
     ] = None,
     data: Annotated[Path | None, typer.Option(help="The folder that the data set's files are in.")] = None,
     task: Annotated[str | None, typer.Option(help="One task of the data set, such as an alphabet.")] = None,
-    method: Method = "kmeans",
+    features: Annotated[
+        Path | None, typer.Option(help="An .npy file [N, D] in the place of images; needs --labels.")
+    ] = None,
+    ids: Annotated[Path | None, typer.Option(help="The names of the rows of --features: one a line.")] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(help="See `newfound methods`; by default kmeans, or apl-features with --backbone or --features."),
+    ] = None,
     recipe: Annotated[str | None, typer.Option(help="A recipe's name or a YAML file.")] = None,
+    backbone: Annotated[
+        str | None,
+        typer.Option(help="A network that others have trained: efficientnet-lite0, timm:NAME or FILE.safetensors."),
+    ] = None,
+    backbone_arch: Annotated[
+        str | None, typer.Option(help="What network is in FILE.safetensors; by default recognised.")
+    ] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as stage1.epochs=50.")] = None,
     device: Device = "auto",
     threads: Annotated[int, typer.Option(help="CPU threads; 0 takes what there are.", min=0, max=1024)] = 0,
@@ -136,8 +150,12 @@ def discover(
             data=data,
             labels=labels,
             task=task,
+            features=features,
+            ids=ids,
             method=method,
             recipe=recipe,
+            backbone=backbone,
+            backbone_arch=backbone_arch,
             settings=changes,
             seed=seed,
             device=device,
@@ -217,10 +235,12 @@ def report(run: RunFolder, device: Device = "auto", quiet: Quiet = False, as_jso
 def methods(as_json: Json = False) -> None:
     """List the methods there are, with their recipes."""
     from newfound.methods import METHODS
-    from newfound.recipe import recipe_names
+    from newfound.recipe import load_recipe, recipe_names
+
+    method_of = {recipe: load_recipe(recipe)["method"] for recipe in recipe_names()}
 
     def recipes(name: str) -> list[str]:
-        return [r for r in recipe_names() if r.startswith(f"{name}-")]
+        return [recipe for recipe, method in method_of.items() if method == name]
 
     if as_json:
         print(json.dumps({name: {"summary": row.summary, "recipes": recipes(name)} for name, row in METHODS.items()}))

@@ -23,7 +23,7 @@ from newfound.errors import Interrupted, UserError
 from newfound.files import write_json
 from newfound.methods import get_method
 from newfound.progress import Reporter
-from newfound.recipe import default_recipe, resolve_settings
+from newfound.recipe import backbone_changes, default_recipe, resolve_settings
 from newfound.run import MOST_THREADS, Call, Run, claimed
 from newfound.settings import Settings, brief
 
@@ -93,8 +93,12 @@ def discover(
     data: str | Path | None = None,
     labels: str | Path | None = None,
     task: str | None = None,
-    method: str = "kmeans",
+    features: str | Path | None = None,
+    ids: str | Path | None = None,
+    method: str | None = None,
     recipe: str | None = None,
+    backbone: str | Path | None = None,
+    backbone_arch: str | None = None,
     settings: Mapping[str, Any] | None = None,
     seed: int = 0,
     device: str = "auto",
@@ -108,6 +112,11 @@ def discover(
     tree of images. Instead of both, ``dataset`` names a data set, whose files are in ``data``; ``task`` takes one of
     its tasks, such as an alphabet of OmniGlot. ``settings`` maps dotted names to values, such as {"stage1.epochs": 50},
     and goes over the ``recipe``. Decoded images are kept in ``cache``, by default the user's cache folder.
+
+    ``backbone`` names a network that others have trained, such as "efficientnet-lite0", or a file of weights
+    (of the architecture ``backbone_arch``, by default recognised), or timm:NAME. Or ``features``, an .npy file
+    [N, D], stands for the images: ``ids`` names its rows (by default their numbers), and ``labels`` has the categories
+    of the known ones. With either, the method is apl-features unless another is named; otherwise it is kmeans.
     """
     reporter = reporter or Reporter(quiet=True)
     source = Source(
@@ -118,6 +127,8 @@ def discover(
         labels=str(labels) if labels else None,
         n_novel=n_novel,
         task=task,
+        features=str(features) if features else None,
+        ids=str(ids) if ids else None,
     ).absolute()
     folder = Path(out)
     _require_outside(source, folder, "--out")
@@ -128,8 +139,11 @@ def discover(
 
         from newfound.engine.device import pick_device
 
-        resolved = resolve_settings(method, recipe or default_recipe(method, *source.recipes), settings or {})
         place = Path(cache).absolute() if cache else default_cache()
+        method = method or ("apl-features" if backbone or features else "kmeans")
+        start = str(backbone) if backbone else None
+        changes = backbone_changes(method, start, backbone_arch, bool(features), place) | dict(settings or {})
+        resolved = resolve_settings(method, recipe or default_recipe(method, *source.recipes), changes)
         call = Call(source, seed, str(pick_device(device)), threads or torch.get_num_threads(), str(place))
         _check_numbers(seed, call.threads)
         with claimed(folder):
@@ -205,6 +219,7 @@ def read_call(call: Call, settings: Settings, reporter: Reporter) -> Reading:
 def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
     import torch
 
+    from newfound.data.vectors import VectorStore
     from newfound.engine.checkpoint import Checkpoints
     from newfound.engine.device import pick_device
     from newfound.engine.loop import Engine
@@ -228,6 +243,7 @@ def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
             metrics=metrics,
             log_every=run.settings.log_every,
             checkpoint_every=run.settings.checkpoint_every,
+            cache=Path(run.call.cache),
         )
         try:
             outcome = get_method(run.settings.method).load()(run.settings).fit(reading.collection, engine)
@@ -242,8 +258,10 @@ def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
         if "confusion" in result:
             run.write_confusion(result.pop("confusion"))
         result["seconds"]["since_start"] = round(time.monotonic() - began, 3)
-        sheet = contact_sheet(reading.collection, outcome.assignments, outcome.confidence, len(outcome.model.novel))
-        sheet.save(run.folder / "categories.png")
+        if not isinstance(reading.collection.train, VectorStore):
+            n_novel = len(outcome.model.novel)
+            sheet = contact_sheet(reading.collection, outcome.assignments, outcome.confidence, n_novel)
+            sheet.save(run.folder / "categories.png")
         write_json(run.folder / "result.json", result)
         with _interrupted(f"interrupted; the run is finished, and `newfound report {run.folder}` makes its page"):
             _report(run, reading, outcome, engine)
@@ -280,7 +298,7 @@ def _describe(run: Run, reading: Reading, outcome: Any, engine: Any) -> dict[str
     return {
         "newfound": __version__,
         "method": run.settings.method,
-        "data": run.call.source.dataset or "folders",
+        "data": run.call.source.dataset or ("features" if run.call.source.features else "folders"),
         "seed": run.call.seed,
         "images": {
             "labelled": collection.n_labelled,

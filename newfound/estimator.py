@@ -14,7 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from newfound.data.cache import decode_cached
 from newfound.data.collection import Collection, Task
+from newfound.data.embeddings import check_vectors
 from newfound.data.store import ImageStore
+from newfound.data.vectors import VectorStore
 from newfound.engine.device import pick_device
 from newfound.engine.features import read_features
 from newfound.engine.loop import Engine
@@ -70,8 +72,8 @@ class Discoverer(ClusterMixin, BaseEstimator):
         self.verbose = verbose
 
     def fit(self, images: Images, labels: Sequence[Any]) -> Discoverer:
-        """Learn from uint8 images [N, H, W] or [N, H, W, C], or from paths. A label of -1, NaN or (among strings) None
-        means unknown, as in sklearn.semi_supervised."""
+        """Learn from uint8 images [N, H, W] or [N, H, W, C], or from paths; the method apl-features from float features
+        [N, D] too. A label of -1, NaN or (among strings) None means unknown, as in sklearn.semi_supervised."""
         seed = _seed(self.random_state)
         settings = resolve_settings(self.method, self.recipe or self._default_recipe(), self.settings or {})
         store = self._store(images, settings.data.size)
@@ -122,6 +124,8 @@ class Discoverer(ClusterMixin, BaseEstimator):
                 first = f"{skipped[0].file}: {skipped[0].reason}"
                 raise UserError(f"{len(skipped)} images cannot be read; the first is {first}")
             return store
+        if images.dtype.kind == "f" and images.ndim == 2:
+            return VectorStore(check_vectors(images, "images"))
         if images.dtype != np.uint8 or images.ndim not in (3, 4) or images.size == 0:
             raise UserError(f"expected uint8 images [N, H, W] or [N, H, W, C], got {images.dtype} {images.shape}")
         if images.shape[1] != images.shape[2]:

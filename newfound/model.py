@@ -16,6 +16,7 @@ from newfound._version import __version__
 from newfound.errors import UserError
 from newfound.files import new_directory
 from newfound.nets import build
+from newfound.nets.heads import Whitened
 from newfound.nets.normalise import Normalise
 
 FORMAT = 1
@@ -25,21 +26,43 @@ class Encoder(nn.Module):
     """Images [N, C, H, W], uint8 or float in 0..1, to features [N, width]."""
 
     def __init__(
-        self, network: str, channels: int, size: int, mean: Tensor, deviation: Tensor, *, dimension: int = 0
+        self,
+        network: str,
+        channels: int,
+        size: int,
+        mean: Tensor,
+        deviation: Tensor,
+        *,
+        dimension: int = 0,
+        resized: int = 0,
+        whitened: bool = False,
     ) -> None:
-        """``dimension`` is that of the features, by a linear layer after the network; 0 takes the network's own."""
+        """``dimension`` is that of the features, by a linear layer after the network; 0 takes the network's own.
+
+        With ``resized``, images are brought to that many pixels and, by statistics of three channels, to three
+        channels: what a network that others trained expects. ``whitened`` has directions enter the linear layer.
+        """
         super().__init__()
         self.network, self.channels, self.size, self.dimension = network, channels, size, dimension
+        self.resized, self.whitened = resized, whitened
         self.normalise = Normalise(mean, deviation)
         # Channels last: on 2 cores 1.1 (ResNet-18) to 1.7 (tiny) times as fast, and what a GPU works in.
-        self.net = build(network, channels, size)
+        self.net = build(network, 3, resized) if resized else build(network, channels, size)
         self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.project = nn.Linear(self.net.width, dimension) if dimension else nn.Identity()
+        layer = Whitened if whitened else nn.Linear
+        self.project = layer(self.net.width, dimension) if dimension else nn.Identity()
         self.width = dimension or self.net.width
 
     def forward(self, images: Tensor) -> Tensor:
-        images = self.normalise(images).contiguous(memory_format=torch.channels_last)
-        features: Tensor = self.project(self.net(images))
+        features: Tensor = self.project(self.raw(images))
+        return features
+
+    def raw(self, images: Tensor) -> Tensor:
+        """The network's own features [N, net.width], before the linear layer."""
+        images = self.normalise(images)
+        if self.resized and images.shape[-1] != self.resized:
+            images = F.interpolate(images, (self.resized, self.resized), mode="bilinear", antialias=True)
+        features: Tensor = self.net(images.contiguous(memory_format=torch.channels_last))
         return features
 
 
@@ -95,7 +118,8 @@ class Model(nn.Module):
             "method": self.method,
             "network": self.encoder.network,
             "dimension": self.encoder.dimension,
-            "image": {"channels": self.encoder.channels, "size": self.encoder.size},
+            "whitened": self.encoder.whitened,
+            "image": {"channels": self.encoder.channels, "size": self.encoder.size, "resized": self.encoder.resized},
             "known": list(self.known),
             "novel": list(self.novel),
             "numbered": self.numbered,
@@ -132,11 +156,14 @@ def load_model(path: Path) -> Model:
 
 def _from_description(description: dict[str, Any]) -> Model:
     channels, size = int(description["image"]["channels"]), int(description["image"]["size"])
-    dimension = int(description["dimension"])
-    if not (1 <= channels <= 4 and 1 <= size <= 4096 and 0 <= dimension <= 2**16):
+    dimension, resized = int(description["dimension"]), int(description["image"].get("resized", 0))
+    most = 2**16 if description["network"] == "features" else 4
+    if not (1 <= channels <= most and 1 <= size <= 4096 and 0 <= dimension <= 2**16 and 0 <= resized <= 4096):
         raise ValueError(f"images of {channels} channels and {size} pixels, features of dimension {dimension}")
-    blank = torch.zeros(channels)
-    encoder = Encoder(str(description["network"]), channels, size, blank, blank + 1, dimension=dimension)
+    blank, network = torch.zeros(3 if resized else channels), str(description["network"])
+    options: dict[str, Any] = {"dimension": dimension, "resized": resized}
+    options["whitened"] = bool(description.get("whitened", False))
+    encoder = Encoder(network, channels, size, blank, blank + 1, **options)
     known, novel = tuple(map(str, description["known"])), tuple(map(str, description["novel"]))
     unit = bool(description["unit_features"])
     model = Model(encoder, known, novel, method=str(description["method"]), unit_features=unit)

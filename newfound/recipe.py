@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -14,9 +15,36 @@ from newfound.settings import Settings, brief, cut, from_mapping, override
 
 
 def default_recipe(method: str, *suffixes: str) -> str:
-    """The method's recipe for the first of the suffixes that has one."""
-    names = [f"{method}-{suffix}" for suffix in suffixes]
-    return next((name for name in names if name in recipe_names()), names[-1])
+    """The method's recipe for the first of the suffixes that has one, or the one for all, called as the method is."""
+    names = [*(f"{method}-{suffix}" for suffix in suffixes), method]
+    return next((name for name in names if name in recipe_names()), names[-2])
+
+
+def backbone_changes(
+    method: str, backbone: str | None, architecture: str | None, features: bool, cache: Path
+) -> dict[str, Any]:
+    """The settings that ``backbone``, a network that others have trained, stands for, or that features in the place of
+    images do. What the weights are is pinned, so that a run that is resumed goes on with the same ones."""
+    if architecture and not backbone:
+        raise UserError("--backbone-arch says what is in the file that --backbone names: give both")
+    if not backbone and not features:
+        return {}
+    given = "--backbone" if backbone else "--features"
+    if not hasattr(get_method(method).settings, "weights"):
+        raise UserError(f"{given} is for the method apl-features; {method} trains its network from the start")
+    if features:
+        if backbone:
+            raise UserError("--features are what a network made of images: leave --backbone out")
+        return {"network": "features"}
+    from newfound.nets.pretrained import find_backbone
+
+    found = find_backbone(str(backbone), cache, architecture)
+    return {
+        "network": found.network,
+        "weights": found.weights,
+        "digest": found.digest(),
+        "data.size": found.size,
+    }
 
 
 def resolve_settings(method: str, recipe: str, changes: Mapping[str, Any]) -> Settings:
@@ -32,7 +60,8 @@ def resolve_settings(method: str, recipe: str, changes: Mapping[str, Any]) -> Se
         raise UserError("--set method: the method is no setting; choose it with --method")
     from_mapping(row.settings, mapping, f"recipe {recipe}")
     settings = from_mapping(row.settings, override(mapping, changes), "--set")
-    if settings.network not in nets.NAMES:
+    frozen = hasattr(row.settings, "weights")
+    if settings.network not in nets.NAMES and not (frozen and nets.is_foreign(settings.network)):
         names = ", ".join(nets.NAMES)
         where = "--set" if "network" in changes else f"recipe {recipe}"
         raise UserError(f"{where}: network is {brief(settings.network)}; it can be {names}")

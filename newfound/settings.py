@@ -94,7 +94,7 @@ class Plan:
 class Cluster:
     """How features are clustered."""
 
-    algorithm: Literal["kmeans", "spectral"] = "kmeans"
+    algorithm: Literal["kmeans", "spectral", "consensus"] = "kmeans"
     starts: int = number(20, 1, 10_000)
     neighbours: int = number(10, 1, MOST)
     """Neighbours in the graph of spectral clustering."""
@@ -272,6 +272,60 @@ class APLSettings(Settings):
     stage2: Plan = Plan(epochs=2, batch=256, lr=0.05)
     selftraining: SelfTraining = SelfTraining()
     cluster: Cluster = Cluster(normalise=True)
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """How the known categories say which variation of the features to ignore."""
+
+    shrinkage: float = number(0.5, 0, 1)
+    """How far their covariance moves to the identity of the same mean eigenvalue."""
+    dimension: int = number(64, 1, 2**16)
+    """Of the whitened features, by principal components."""
+
+
+@dataclass(frozen=True)
+class SoftLabels:
+    """Labels of the unlabelled images, drawn from the prototypes anew before every epoch."""
+
+    balanced: bool = False
+    """Whether Sinkhorn's iterations draw the categories to equal shares."""
+    epsilon: float = number(0.1, 1e-4)
+    """Temperature of the labels: cosines are divided by it."""
+    rounds: int = number(3, 1, 1000)
+    """Of Sinkhorn's iterations."""
+    rectify: Literal["cosine", "relative", "none"] = "cosine"
+    """An unlabelled image's weight: its cosine to its label's prototype, that divided by its category's mean, or 1."""
+
+
+@dataclass(frozen=True)
+class FeatureSettings(Settings):
+    """APL on the features of a network that others have trained, which stays as it is; or on given features."""
+
+    method: str = "apl-features"
+    network: str = "efficientnet-lite0"
+    weights: str = ""
+    """A safetensors file of the network's weights; "" where its name says which they are."""
+    digest: str = ""
+    """Of the weights, so that a run goes on with those it began with; "" takes what there is."""
+    mean: tuple[float, ...] = ()
+    deviation: tuple[float, ...] = ()
+    """Of the three channels in 0 to 1, as the network was trained with; none takes what is known of the network."""
+    data: Data = Data(size=224)
+    whitening: Whitening = Whitening()
+    temperature: float = number(0.1, 1e-3)
+    """Of the cosine classifier."""
+    dropout: float = number(0.5, 0, 0.95)
+    """Of the network's features, in training."""
+    labels: SoftLabels = SoftLabels()
+    labelled_share: float = number(0.0, 0, 0.99)
+    """Labelled images in a batch; 0 takes their share in the collection."""
+    stage2: Plan = Plan(epochs=20, batch=256, optimiser="adamw", lr=1e-3, weight_decay=0.0)
+    cluster: Cluster = Cluster(algorithm="consensus", normalise=True)
+
+    def __post_init__(self) -> None:
+        if len(self.mean) not in (0, 3) or len(self.deviation) not in (0, 3) or min(self.deviation, default=1) <= 0:
+            raise UserError("mean and deviation are three numbers each, for red, green and blue, or none")
 
 
 def from_mapping(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:

@@ -66,7 +66,8 @@ def test_every_data_set_has_a_recipe_of_every_method():
     from newfound.recipe import recipe_names
 
     for method in METHODS:
-        assert {f"{method}-{known.recipe}" for known in DATASETS.values()} <= set(recipe_names())
+        if method not in recipe_names():  # one for all
+            assert {f"{method}-{known.recipe}" for known in DATASETS.values()} <= set(recipe_names())
 
 
 def picture(path):

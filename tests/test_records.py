@@ -17,3 +17,15 @@ def test_the_page_of_the_digits_is_what_the_record_says(monkeypatch):
     assert len(record["results"]["APL"]["runs"]) == 5
     mean = sum(r["accuracy"] for r in record["results"]["APL"]["runs"]) / 5
     assert abs(mean - record["results"]["APL"]["mean"]) < 1e-9
+
+
+def test_the_page_of_the_pretrained_network_has_the_table_of_its_record(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "pretrained"))
+    monkeypatch.delitem(sys.modules, "run", raising=False)
+    import run
+
+    record = json.loads((ROOT / "benchmarks" / "pretrained" / "record.json").read_text())
+    assert run.table(record) in (ROOT / "docs" / "pretrained.md").read_text()
+    assert [r["seed"] for r in record["runs"]] == [0, 1, 2]
+    for name, mean in record["mean"].items():
+        assert abs(mean - sum(r["accuracy"][name] for r in record["runs"]) / 3) < 1e-9

@@ -60,7 +60,7 @@ def test_what_does_not_fit_is_refused_with_a_sentence(changes, complaint):
 
 
 def test_an_unknown_method_lists_the_known_ones():
-    with pytest.raises(UserError, match="there is no method other; there are: apl, kmeans"):
+    with pytest.raises(UserError, match="there is no method other; there are: apl, apl-features, kmeans"):
         resolve_settings("other", "kmeans-digits", {})
 
 

@@ -149,7 +149,8 @@ DATASETS = {
 
 @dataclass(frozen=True)
 class Source:
-    """Either ``dataset``, or the folders ``labelled`` and ``unlabelled`` (with ``labels``, a CSV file, if any).
+    """Either ``dataset``, or the folders ``labelled`` and ``unlabelled`` (with ``labels``, a CSV file, if any), or
+    ``features``, an .npy file, with ``labels`` and, if its rows have names, ``ids``.
 
     ``data`` is the folder that the data set's files are in; one without files needs none.
     ``n_novel`` is how many categories to look for; a data set knows it by itself.
@@ -163,8 +164,15 @@ class Source:
     data: str | None = None
     task: str | None = None
     """One task of a data set that has several."""
+    features: str | None = None
+    ids: str | None = None
 
     def __post_init__(self) -> None:
+        if self.ids and not self.features:
+            raise UserError("--ids names the rows of --features: give both")
+        if self.features:
+            self._check_features()
+            return
         if self.dataset is None and self.task is not None:
             raise UserError("--task is for data sets of several tasks; give --dataset")
         if self.dataset is not None and (self.labelled or self.unlabelled or self.labels):
@@ -182,6 +190,14 @@ class Source:
         if self.n_novel is not None and self.n_novel < 1:
             raise UserError(f"--novel {self.n_novel}: there has to be at least one category to look for")
 
+    def _check_features(self) -> None:
+        if self.dataset or self.data or self.task or self.labelled or self.unlabelled:
+            raise UserError("--features stands for the images: leave --labelled, --unlabelled and --dataset out")
+        if not self.labels:
+            raise UserError("--features needs --labels, a CSV file image,label with the categories of the known rows")
+        if self.n_novel is None or self.n_novel < 1:
+            raise UserError("say with --novel how many categories to look for, at least one")
+
     @property
     def recipes(self) -> tuple[str, ...]:
         """Which recipes are for it, METHOD-RECIPE, the most fitting first."""
@@ -189,12 +205,22 @@ class Source:
 
     def absolute(self) -> Source:
         """The same with absolute paths: a run is resumed from anywhere."""
-        paths = {name: getattr(self, name) for name in ("labelled", "unlabelled", "labels", "data")}
+        names = ("labelled", "unlabelled", "labels", "data", "features", "ids")
+        paths = {name: getattr(self, name) for name in names}
         absolute: dict[str, Any] = {name: str(Path(path).absolute()) for name, path in paths.items() if path}
         return replace(self, **absolute)
 
     def read(self, request: Request) -> Reading:
         """Its images, as the request wants them."""
+        if self.features:
+            from newfound.data.embeddings import read_embeddings
+
+            assert self.labels
+            assert self.n_novel
+            ids = Path(self.ids) if self.ids else None
+            return read_embeddings(
+                Path(self.features), ids=ids, labels=Path(self.labels), n_novel=self.n_novel, seed=request.seed
+            )
         if self.dataset is not None:
             reading = DATASETS[self.dataset].read(replace(request, root=Path(self.data) if self.data else None))
             if self.task is not None:

@@ -7,6 +7,7 @@ import time
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
@@ -43,6 +44,8 @@ class Engine:
     checkpoint_every: int = 1
     capture: bool = True
     """Whether steps on a GPU are captured as graphs."""
+    cache: Path | None = None
+    """Where the features of frozen networks are kept; without it they are computed each time."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Time spent in each stage, earlier stretches of a resumed run included."""
     metrics_end: int = 0
@@ -123,7 +126,8 @@ class Training:
             stage.before_epoch(epoch)
         stage.train()
         order = stage.sampler.epoch(engine.generator(stage.name, epoch, "batches"))
-        for index, images in engine.train_images.batches(order[first:]):
+        inputs = engine.train_images if stage.inputs is None else stage.inputs
+        for index, images in inputs.batches(order[first:]):
             self.step(index, images)
             self.done += 1
             self.summed += 1

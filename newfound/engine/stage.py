@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from newfound.data.store import ImageStore
 from newfound.engine.sampler import Sampler
 from newfound.settings import Plan
 
@@ -43,6 +44,8 @@ class Stage(nn.Module):
     plan: Plan
     sampler: Sampler
     views: Views
+    inputs: ImageStore | None = None
+    """What batches are taken of instead of the training images, row by row: features, where the network is frozen."""
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Groups for the optimiser; "lr_scale" multiplies the plan's learning rate, which is 0 for "frozen_epochs"."""

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from newfound.errors import UserError
-from newfound.settings import APLSettings, KMeansSettings, Settings
+from newfound.settings import APLSettings, FeatureSettings, KMeansSettings, Settings
 
 if TYPE_CHECKING:
     from newfound.methods.outcome import Method
@@ -32,6 +32,11 @@ METHODS = {
         "adaptive prototype learning, the paper's method: self-distillation with online prototypes, then self-training",
         APLSettings,
         "newfound.methods.apl:APL",
+    ),
+    "apl-features": Row(
+        "APL on the frozen features of a network that others have trained: whitening, clusters, then self-training",
+        FeatureSettings,
+        "newfound.methods.features:FeatureAPL",
     ),
     "kmeans": Row(
         "train a classifier on the labelled images, then cluster the features of the unlabelled ones",

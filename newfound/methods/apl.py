@@ -101,10 +101,14 @@ def joint_labels(engine: Engine, novel: Tensor) -> Tensor:
 
 @torch.no_grad()
 def as_model(
-    encoder: Encoder, head: LinearClassifier | CosineClassifier, names: tuple[tuple[str, ...], tuple[str, ...]]
+    encoder: Encoder,
+    head: LinearClassifier | CosineClassifier,
+    names: tuple[tuple[str, ...], tuple[str, ...]],
+    *,
+    method: str = "apl",
 ) -> Model:
     """The model that encoder and head make; a cosine classifier is a linear one on unit features."""
-    model = Model(encoder, *names, method="apl", unit_features=isinstance(head, CosineClassifier))
+    model = Model(encoder, *names, method=method, unit_features=isinstance(head, CosineClassifier))
     model.to(head.rows.device)
     if isinstance(head, CosineClassifier):
         model.classifier.weight.copy_(F.normalize(head.rows) / head.temperature)

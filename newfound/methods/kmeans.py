@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from newfound.cluster.consensus import consensus
 from newfound.cluster.kmeans import Clustering, kmeans
 from newfound.cluster.spectral import spectral
 from newfound.data.collection import Collection
@@ -58,25 +59,36 @@ class KMeans:
 def cluster_tasks(model: Model, features: Tensor, collection: Collection, settings: Cluster, engine: Engine) -> Outcome:
     """An outcome from features [n_train, D]: clusters task by task, and a classifier that takes the nearest centre."""
     first = collection.n_labelled
-    assignments = torch.zeros(collection.n_unlabelled, dtype=torch.int64, device=features.device)
+    assignments, centres, inertia = find_clusters(features[first:], collection, settings, engine)
+    nearest_centre(model, features[:first], engine.labels[:first], centres)
+    model.to(engine.device).eval()
+    confidence = predict_novel(model, features[first:], collection).gather(1, assignments[:, None]).squeeze(1)
+    return Outcome(model, assignments.cpu().numpy(), confidence.cpu().numpy(), {"inertia": inertia}, features=features)
+
+
+def find_clusters(
+    features: Tensor, collection: Collection, settings: Cluster, engine: Engine
+) -> tuple[Tensor, Tensor, float]:
+    """Clusters, task by task, of features [n_unlabelled, D]: which one each is in, [n_unlabelled], the centres
+    [n_novel, D], and the inertia of all."""
+    assignments = torch.zeros(len(features), dtype=torch.int64, device=features.device)
     found, inertia = [], 0.0
     with engine.reporter.task("clustering", len(collection.tasks), "tasks") as progress:
         for task, rows, own in by_task(collection, features.device):
-            clusters = cluster(features[first:][rows], task.n_novel, settings, engine.seed)
+            clusters = cluster(features[rows], task.n_novel, settings, engine.seed)
             assignments[rows] = own.start + clusters.labels
             found.append(clusters.centres)
             inertia += clusters.inertia
             progress.advance(1)
-    nearest_centre(model, features[:first], engine.labels[:first], torch.cat(found))
-    model.to(engine.device).eval()
-    confidence = predict_novel(model, features[first:], collection).gather(1, assignments[:, None]).squeeze(1)
-    return Outcome(model, assignments.cpu().numpy(), confidence.cpu().numpy(), {"inertia": inertia}, features=features)
+    return assignments, torch.cat(found), inertia
 
 
 def cluster(features: Tensor, k: int, settings: Cluster, seed: int) -> Clustering:
     """``k`` clusters of features [N, D] by the algorithm of the settings."""
     if settings.algorithm == "spectral":
         return spectral(features, k, neighbours=settings.neighbours, seed=seed)
+    if settings.algorithm == "consensus":
+        return consensus(features, k, starts=settings.starts, seed=seed)
     return kmeans(features, k, starts=settings.starts, seed=seed)
 
 

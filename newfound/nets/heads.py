@@ -1,4 +1,4 @@
-"""What sits on a backbone's features: the projection head of DINO, and classifiers over old and new categories."""
+"""What sits on a backbone's features: DINO's projection head, whitening, classifiers over old and new categories."""
 
 from __future__ import annotations
 
@@ -45,6 +45,28 @@ class DinoHead(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         return self.last(F.normalize(self.mlp(features).float(), dim=1))
+
+
+class Whitened(nn.Module):
+    """Vectors [n, dimension] of a frozen network's features [n, width]: centred, of unit length, centred again, and
+    through a linear layer. Length says how much there is to see on an image, direction what it is."""
+
+    centre: Tensor
+    mean: Tensor
+
+    def __init__(self, width: int, dimension: int) -> None:
+        super().__init__()
+        self.register_buffer("centre", torch.zeros(width))
+        self.register_buffer("mean", torch.zeros(width))
+        self.linear = nn.Linear(width, dimension, bias=False)
+
+    def directions(self, features: Tensor) -> Tensor:
+        """Features [n, width] as unit directions around their mean: what goes into the linear layer."""
+        return F.normalize(features - self.centre, dim=1) - self.mean
+
+    def forward(self, features: Tensor) -> Tensor:
+        vectors: Tensor = self.linear(self.directions(features))
+        return vectors
 
 
 class UnitLinear(nn.Module):

@@ -1,0 +1,96 @@
+"""Embeddings that people have already: an .npy file of features, names for its rows, and the labels of some."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+from newfound.data.answers import read_table, same_name
+from newfound.data.collection import Pool, Reading, assemble
+from newfound.data.vectors import VectorStore
+from newfound.errors import UserError
+
+
+def read_embeddings(features: Path, *, ids: Path | None, labels: Path, n_novel: int, seed: int) -> Reading:
+    """A collection whose images are the rows of ``features``.
+
+    ``ids`` names them, row by row; without it they are called by their numbers, from 0. ``labels`` (image,label) has
+    the category of the known ones; rows that it does not list, or lists without a label, are to be discovered in.
+    """
+    vectors = read_vectors(features)
+    names = _read_ids(ids, len(vectors)) if ids else [str(row) for row in range(len(vectors))]
+    place = {name: row for row, name in enumerate(names)}
+    categories: list[str | None] = [None] * len(names)
+    for name, row in read_table(labels).items():
+        if name not in place:
+            known = f"{str(ids)!r} has no such line" if ids else f"rows are called 0 to {len(names) - 1}"
+            raise UserError(f"{str(labels)!r}, line {row.line}: image {name!r} has no features: {known}")
+        categories[place[name]] = row.label or None
+    labelled = np.array([category is not None for category in categories])
+    return assemble(
+        Pool(VectorStore(vectors), names, categories),
+        labelled=np.flatnonzero(labelled),
+        unlabelled=np.flatnonzero(~labelled),
+        n_novel=n_novel,
+        seed=seed,
+    )
+
+
+def read_vectors(path: Path) -> np.ndarray:
+    """The features [N, D] in an .npy file, as float32; nothing in the file is executed."""
+    try:
+        # Mapped first: a header that promises more than the file holds is found out before memory is taken for it.
+        content = np.load(path, mmap_mode="r", allow_pickle=False)
+    except OSError as error:
+        raise UserError(
+            f"the features {str(path)!r} cannot be read: {(error.strerror or str(error)).lower()}"
+        ) from None
+    except (ValueError, EOFError, SyntaxError, TypeError, OverflowError, MemoryError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise UserError(
+            f"{str(path)!r} is not a whole .npy file of numbers ({reason}); write it with numpy.save"
+        ) from None
+    if not isinstance(content, np.ndarray):
+        raise UserError(f"{str(path)!r} holds several arrays (.npz): save the features alone with numpy.save")
+    return check_vectors(content, repr(str(path)))
+
+
+def check_vectors(content: np.ndarray, where: str) -> np.ndarray:
+    """The same as float32 [N, D]; a UserError unless they are finite numbers in a table."""
+    if content.dtype.kind != "f" or content.ndim != 2 or not content.size:
+        found = f"{content.dtype} of shape {list(content.shape)}"
+        raise UserError(f"{where} has {found}: features are float16 or float32 of shape [images, numbers for each]")
+    with np.errstate(over="ignore"):
+        vectors = np.array(content, dtype=np.float32, order="C")
+    if not (finite := np.isfinite(vectors).all(axis=1)).all():
+        row = int(np.flatnonzero(~finite)[0])
+        raise UserError(f"{where}: row {row} (from 0) has a feature that is infinite or not a number; leave it out")
+    return vectors
+
+
+def _read_ids(path: Path, n: int) -> list[str]:
+    """The names of n rows: the column "image" of a CSV file that has one, otherwise a name a line."""
+    try:
+        text = path.read_bytes().decode("utf-8-sig", errors="surrogateescape")
+    except OSError as error:
+        raise UserError(f"the ids {str(path)!r} cannot be read: {(error.strerror or str(error)).lower()}") from None
+    lines = [line for line in text.splitlines() if line.strip()]
+    try:
+        header = [field.strip() for field in next(csv.reader(lines[:1]), [])]
+        if "image" in header:
+            column = header.index("image")
+            lines = [fields[column] for fields in csv.reader(lines[1:], strict=True)]
+    except (csv.Error, IndexError):
+        raise UserError(f"{str(path)!r} has a line without an image under its header") from None
+    names = [same_name(line.strip()) for line in lines]
+    if len(names) != n:
+        raise UserError(
+            f"{str(path)!r} names {len(names):,} images, and there are features of {n:,}: one line for each"
+        )
+    if len(set(names)) < n:
+        twice = Counter(names).most_common(1)[0][0]
+        raise UserError(f"{str(path)!r} names {twice!r} twice: every row needs a name of its own")
+    return names

@@ -1,0 +1,108 @@
+"""Features of a network that does not learn: computed once for each image, and kept in the cache folder."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+from newfound.data.store import ImageStore
+from newfound.files import write_bytes
+from newfound.progress import Reporter, Task
+
+FORMAT = 1
+"""Goes up when features are computed or kept in another way."""
+
+BATCH = 32
+SHARD = 16 * BATCH
+"""Images after which what has been computed is kept: an interruption loses half a minute on two cores."""
+
+
+@torch.no_grad()
+def frozen_features(
+    network: nn.Module,
+    images: ImageStore,
+    device: torch.device,
+    reporter: Reporter,
+    *,
+    of: Callable[[Tensor], Tensor],
+    identity: str,
+    cache: Path | None,
+) -> Tensor:
+    """What the function ``of`` of ``network``, in evaluation mode, gives for all images: float32 [n, D], on ``device``.
+
+    Features are kept by the digest of an image's pixels, in a folder of the cache for each ``identity`` (a digest of
+    the network), kind of device and shape of the images: an image is computed once, whichever collection it is in.
+    Always in float32. After an interruption the batches that remain are those of an uninterrupted run.
+    """
+    digests = [row.tobytes() for row in images.digests()]
+    kept = _Kept(cache, f"{FORMAT} {identity} {device.type} {images.shape}", reporter)
+    known = kept.read()
+    first: dict[bytes, int] = {}
+    for place, digest in enumerate(digests):
+        first.setdefault(digest, place)
+    new = torch.tensor([place for digest, place in first.items() if digest not in known], dtype=torch.int64)
+    network.to(device).eval()
+    with reporter.task("reading features", len(first), done=len(first) - len(new)) as task:
+        for rows in new.split(SHARD) if len(new) else ():
+            shard = _compute(of, images, rows, device, task).numpy()
+            names = [digests[row] for row in rows.tolist()]
+            kept.add(names, shard)
+            known |= dict(zip(names, shard, strict=True))
+    return torch.from_numpy(np.stack([known[digest] for digest in digests])).to(device)
+
+
+def _compute(
+    of: Callable[[Tensor], Tensor], images: ImageStore, rows: Tensor, device: torch.device, task: Task
+) -> Tensor:
+    """Features [len(rows), D], on the CPU. All batches have one shape, the last one filled up with its last image, so
+    that the same arithmetic is done for an image however many others are new."""
+    features = []
+    whole = torch.cat([rows, rows[-1:].expand(-len(rows) % BATCH)])
+    for index, batch in images.batches(whole.split(BATCH)):
+        features.append(of(batch.to(device)).float().cpu())
+        task.advance(min(len(index), len(rows) - BATCH * (len(features) - 1)))
+    return torch.cat(features)[: len(rows)]
+
+
+class _Kept:
+    """The folder features-KEY/ of the cache: files with the digests [n, 16] of images and their features [n, D].
+
+    A cache that cannot be written to, or a file in it that cannot be read, costs time and no more.
+    """
+
+    def __init__(self, cache: Path | None, key: str, reporter: Reporter) -> None:
+        name = hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
+        self.folder = cache / f"features-{name}" if cache else None
+        self.reporter = reporter
+
+    def read(self) -> dict[bytes, np.ndarray]:
+        """Every feature [D] that is there, by the digest of its image."""
+        found: dict[bytes, np.ndarray] = {}
+        for path in sorted(self.folder.glob("*.safetensors")) if self.folder else ():
+            try:
+                tensors = load(path.read_bytes())
+                names = [row.tobytes() for row in tensors["digests"].numpy()]
+                found |= dict(zip(names, tensors["features"].numpy(), strict=True))
+            except (OSError, SafetensorError, KeyError, ValueError) as error:
+                self.reporter.warn(f"{path} cannot be read ({error}); its features are computed again")
+        return found
+
+    def add(self, names: list[bytes], features: np.ndarray) -> None:
+        if self.folder is None:
+            return
+        digests = np.frombuffer(b"".join(names), np.uint8).reshape(-1, 16).copy()
+        content = save({"digests": torch.from_numpy(digests), "features": torch.from_numpy(features)})
+        path = self.folder / f"{hashlib.blake2b(digests.tobytes(), digest_size=16).hexdigest()}.safetensors"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            write_bytes(path, content)
+        except OSError as error:
+            self.reporter.warn(f"features cannot be kept in {self.folder}: {error.strerror}")
+            self.folder = None

@@ -1,0 +1,122 @@
+"""APL on frozen features: for people with few images, from a network that others have trained."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from newfound.cluster.whitening import whitening
+from newfound.data.collection import Collection
+from newfound.data.vectors import VectorStore
+from newfound.engine.frozen import frozen_features
+from newfound.engine.loop import Engine
+from newfound.errors import UserError
+from newfound.methods.apl import as_model
+from newfound.methods.headtraining import HeadTraining
+from newfound.methods.kmeans import find_clusters
+from newfound.methods.outcome import Outcome, novel_names, predict_novel
+from newfound.methods.selftraining import class_means
+from newfound.model import Encoder
+from newfound.nets.heads import CosineClassifier, Whitened
+from newfound.nets.pretrained import Backbone, load_backbone
+from newfound.settings import FeatureSettings
+
+
+class FeatureAPL:
+    """Features once, whitened by the known categories; clusters among them; then stage II over a small head that
+    starts as the whitening, with a classifier that starts as the categories' means."""
+
+    def __init__(self, settings: FeatureSettings) -> None:
+        self.settings = settings
+
+    def fit(self, collection: Collection, engine: Engine) -> Outcome:
+        chosen, first = self.settings, collection.n_labelled
+        torch.manual_seed(engine.seed)
+        encoder, features = self._read(collection, engine)
+        single = dataclasses.replace(chosen.cluster, algorithm="kmeans")
+        earlier = {"plain": find_clusters(features[first:], collection, single, engine)[0].cpu().numpy()}
+
+        project = encoder.project
+        assert isinstance(project, Whitened)
+        inputs = start_whitened(project.to(engine.device), features, engine.labels[:first], chosen)
+        spread = project.linear(inputs).detach()
+        white = F.normalize(spread)
+        earlier["whitened"] = find_clusters(white[first:], collection, single, engine)[0].cpu().numpy()
+        novel = torch.from_numpy(earlier["whitened"]).to(engine.device)
+        if chosen.cluster.algorithm != "kmeans":
+            novel = find_clusters(spread[first:], collection, chosen.cluster, engine)[0]
+            earlier["clusters"] = novel.cpu().numpy()
+
+        n = len(collection.classes) + collection.n_novel
+        head = CosineClassifier(encoder.width, n, chosen.temperature).to(engine.device)
+        labels = torch.cat([engine.labels[:first], len(collection.classes) + novel])
+        with torch.no_grad():
+            head.weight.copy_(class_means(white, labels, n))
+        engine.train(HeadTraining(project, head, VectorStore(inputs), novel, collection, chosen))
+
+        model = as_model(encoder, head, (collection.classes, novel_names(collection)), method="apl-features")
+        with torch.no_grad():
+            white = F.normalize(project.linear(inputs))
+        confidence, novel = predict_novel(model, white[first:], collection).max(1)
+        return Outcome(model, novel.cpu().numpy(), confidence.cpu().numpy(), {}, earlier, white)
+
+    def _read(self, collection: Collection, engine: Engine) -> tuple[Encoder, Tensor]:
+        """The encoder, its linear layer still without meaning, and the network's features [n_train, D]."""
+        channels, size, _ = collection.train.shape
+        if isinstance(collection.train, VectorStore):
+            features, zero = engine.train_images.images.flatten(1), torch.zeros(channels)
+            encoder = Encoder(
+                "features", channels, 1, zero, zero + 1, dimension=self._dimension(features.shape), whitened=True
+            )
+            return encoder, features
+        backbone = self._backbone(engine)
+        encoder = Encoder(
+            backbone.network,
+            channels,
+            size,
+            torch.tensor(backbone.mean),
+            torch.tensor(backbone.deviation),
+            dimension=self._dimension((len(collection.train), backbone.net.width)),
+            resized=backbone.size,
+            whitened=True,
+        )
+        encoder.net.load_state_dict(backbone.net.state_dict())
+        encoder.net.requires_grad_(False)
+        features = frozen_features(
+            encoder,
+            engine.train_images,
+            engine.device,
+            engine.reporter,
+            of=encoder.raw,
+            identity=backbone.digest(),
+            cache=engine.cache,
+        )
+        return encoder, features
+
+    def _dimension(self, shape: Sequence[int]) -> int:
+        """That of whitened features, where there are features of that shape [N, D]."""
+        return max(1, min(self.settings.whitening.dimension, shape[0] - 1, shape[1]))
+
+    def _backbone(self, engine: Engine) -> Backbone:
+        backbone = load_backbone(self.settings.network, self.settings.weights, engine.cache)
+        if self.settings.digest not in ("", backbone.digest()):
+            place = self.settings.weights or self.settings.network
+            raise UserError(f"the weights of {place} are not those this run began with: start a new run")
+        mean, deviation = self.settings.mean or backbone.mean, self.settings.deviation or backbone.deviation
+        return dataclasses.replace(backbone, mean=mean, deviation=deviation)
+
+
+@torch.no_grad()
+def start_whitened(project: Whitened, features: Tensor, labels: Tensor, chosen: FeatureSettings) -> Tensor:
+    """Make the linear layer the whitening by the known categories, the first of the features [n_train, D]; gives back
+    what goes into it, [n_train, D]."""
+    project.centre.copy_(features.mean(0))
+    project.mean.zero_().copy_(project.directions(features).mean(0))
+    inputs = project.directions(features)
+    size = project.linear.out_features
+    project.linear.weight.copy_(whitening(inputs, labels, shrinkage=chosen.whitening.shrinkage, dimension=size))
+    return inputs

@@ -1,0 +1,190 @@
+"""APL on frozen features: on a pretrained network's, and on an embedding that somebody brings."""
+
+import contextlib
+import json
+
+import embeddings
+import numpy as np
+import pytest
+from PIL import Image
+from pretrained_package import NAME, install
+
+from newfound.assess import assess
+from newfound.discovery import discover, resume
+from newfound.engine import loop
+from newfound.errors import Interrupted, UserError
+from newfound.estimator import load
+from newfound.predict import predict_paths
+from newfound.progress import Reporter
+from newfound.run import Run
+
+QUIET = Reporter(quiet=True)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("embedding")
+    return discover(**embeddings.write(folder / "in"), n_novel=4, out=folder / "run")
+
+
+def test_it_finds_the_categories(found):
+    truth = found.folder.parent / "in" / "truth.csv"
+    figures = assess(found.folder, truth, device="cpu", reporter=QUIET)
+    assert figures["unlabelled"]["accuracy"] > 0.95
+    assert found.result["method"] == "apl-features"
+    assert found.result["data"] == "features"
+    assert not (found.folder / "categories.png").exists()
+
+
+def test_whitening_finds_what_plain_clusters_do_not(tmp_path):
+    from newfound.data.embeddings import read_embeddings
+    from newfound.engine.device import pick_device
+    from newfound.evaluate.accuracy import clustering_accuracy
+    from newfound.methods.features import FeatureAPL
+    from newfound.settings import FeatureSettings
+
+    files = embeddings.write(tmp_path)
+    reading = read_embeddings(files["features"], ids=files["ids"], labels=files["labels"], n_novel=4, seed=0)
+    engine = loop.Engine(reading.collection, pick_device("cpu"))
+    outcome = FeatureAPL(FeatureSettings()).fit(reading.collection, engine)
+    answers = dict(line.split(",") for line in (tmp_path / "truth.csv").read_text().split())
+    true = np.unique([answers[name] for name in reading.names.unlabelled], return_inverse=True)[1]
+    rows = {name: clustering_accuracy(labels, true) for name, labels in outcome.earlier.items()}
+    assert rows["plain"] < 0.8 < 0.9 < rows["whitened"]
+    assert clustering_accuracy(outcome.assignments, true) >= rows["whitened"] - 0.02
+
+
+def test_predictions_agree_with_the_run_and_know_the_old_categories(found):
+    source = found.folder.parent / "in"
+    rows = predict_paths(found.folder, [source / "features.npy"], device="cpu", reporter=QUIET)
+    assert len(rows) == 480
+    assert rows[5][0].endswith("features.npy:5")
+    category = dict(zip(found.images, found.categories, strict=True))
+    labels = dict(line.split(",") for line in (source / "labels.csv").read_text().split())
+    expected = category | labels
+    right = np.mean([expected[f"img/{i:03d}.jpg"] == name for i, (_, name, _) in enumerate(rows)])
+    assert right > 0.95
+    features = np.load(source / "features.npy")
+    assert load(found.folder).predict(features).tolist() == [name for _, name, _ in rows]
+
+
+def test_features_of_another_width_are_refused(found, tmp_path):
+    np.save(tmp_path / "other.npy", np.zeros((3, 7), np.float32))
+    with pytest.raises(UserError, match="7 numbers for each image, and the run was made of 24"):
+        predict_paths(found.folder, [tmp_path / "other.npy"], device="cpu", reporter=QUIET)
+    with pytest.raises(UserError, match=r"made of features: give \.npy files"):
+        predict_paths(found.folder, [tmp_path], device="cpu", reporter=QUIET)
+
+
+@pytest.mark.parametrize("stop", [3, 7, 10])
+@pytest.mark.parametrize("saved", [False, True])
+def test_a_stopped_run_resumes_bit_for_bit(tmp_path, monkeypatch, stop, saved):
+    """Killed, or stopped with a checkpoint, inside an epoch of seven steps and at its end: the epoch's labels are part
+    of the checkpoint."""
+
+    class AskedAfter(contextlib.nullcontext):
+        """Signals that ask to stop after so many steps."""
+
+        steps = 0
+
+        def __init__(self, active):
+            super().__init__()
+
+        @property
+        def asked(self):
+            self.steps += 1
+            return self.steps == stop
+
+    def die(self):
+        raise Interrupted("killed")
+
+    files = embeddings.write(tmp_path / "in")
+    settings = {"stage2.batch": 64, "stage2.epochs": 5, "log_every": 3}
+    whole = discover(**files, n_novel=4, out=tmp_path / "whole", settings=settings, threads=1)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop, "StopSignals", AskedAfter)
+        if not saved:
+            save = loop._Training._save
+            patch.setattr(loop._Training, "_save", lambda self: die(self) if self.done == stop else save(self))
+        with pytest.raises(Interrupted):
+            discover(**files, n_novel=4, out=tmp_path / "run", settings=settings, threads=1)
+    assert any((tmp_path / "run").glob("checkpoint/stage2-*")) == (saved or stop > 7)
+    again = resume(tmp_path / "run")
+    for name in ("metrics.jsonl", "assignments.csv", "model/model.safetensors"):
+        assert (again.folder / name).read_bytes() == (whole.folder / name).read_bytes(), name
+
+
+def test_the_estimator_learns_from_features():
+    from newfound import Discoverer
+
+    features, categories = embeddings.vectors()
+    model = Discoverer("apl-features", n_novel=4).fit(features, np.where(categories < 12, categories, -1))
+    assert model.score(features, categories) > 0.95
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """Two known colours, three images each; six images of two others."""
+    rng = np.random.default_rng(0)
+    colours = {"known/red": (200, 40, 40), "known/blue": (40, 40, 200), "pile/a": (40, 200, 40), "pile/b": (200,) * 3}
+    for name, colour in colours.items():
+        (tmp_path / name).mkdir(parents=True)
+        for i in range(3):
+            pixels = np.clip(rng.normal(colour, 30, (20, 24, 3)), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(tmp_path / name / f"{i}.png")
+    return {"labelled": tmp_path / "known", "unlabelled": tmp_path / "pile", "n_novel": 2, "backbone": NAME}
+
+
+def test_a_backbone_is_used_saved_and_computed_once(folders, tmp_path, monkeypatch):
+    file = install(tmp_path / "site", monkeypatch)
+    found = discover(**folders, out=tmp_path / "run")
+    settings = Run.open(found.folder).settings
+    assert (settings.method, settings.network, settings.data.size) == ("apl-features", NAME, 224)
+    assert len(settings.digest) == 32
+    file.unlink()  # the model holds the weights
+    rows = predict_paths(found.folder, [tmp_path / "pile"], device="cpu", reporter=QUIET)
+    category = dict(zip(found.images, found.categories, strict=True))
+    for image, name, sure in rows:
+        assert 0 < sure <= 1
+        assert name in (category[image.removeprefix(f"{tmp_path}/pile/")], "red", "blue")
+    from newfound.methods import features
+
+    monkeypatch.setattr(features.Encoder, "raw", lambda *_: pytest.fail("features were computed again"))
+    again = discover(**folders, out=tmp_path / "again")
+    assert again.categories == found.categories
+
+
+def test_a_run_goes_on_with_the_weights_it_began_with(folders, tmp_path, monkeypatch):
+    install(tmp_path / "site", monkeypatch)
+    with monkeypatch.context() as patch:
+        patch.setattr(loop._Training, "_step", lambda *_: (_ for _ in ()).throw(Interrupted("stopped")))
+        with pytest.raises(Interrupted):
+            discover(**folders, out=tmp_path / "run")
+    place = tmp_path / "run" / "settings.yaml"
+    digest = Run.open(tmp_path / "run").settings.digest
+    place.write_text(place.read_text().replace(digest, "f" * 32))
+    with pytest.raises(UserError, match="not those this run began with"):
+        resume(tmp_path / "run")
+
+
+def test_a_missing_extra_is_said_before_anything_is_made(folders, tmp_path, monkeypatch):
+    import importlib.metadata
+
+    def missing(name):
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", missing)
+    with pytest.raises(UserError, match="pip install 'newfound"):
+        discover(**folders, out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_backbone_is_for_the_method_that_uses_it(folders, tmp_path):
+    with pytest.raises(UserError, match="--backbone is for the method apl-features; apl trains"):
+        discover(**folders, method="apl", out=tmp_path / "run")
+
+
+def test_a_model_that_promises_features_says_so(found):
+    description = json.loads((found.folder / "model" / "model.json").read_text())
+    assert description["network"] == "features"
+    assert description["image"]["channels"] == embeddings.WIDTH
