@@ -104,8 +104,8 @@ def test_a_stopped_run_resumes_bit_for_bit(tmp_path, monkeypatch, stop, saved):
     with monkeypatch.context() as patch:
         patch.setattr(loop, "StopSignals", AskedAfter)
         if not saved:
-            save = loop._Training._save
-            patch.setattr(loop._Training, "_save", lambda self: die(self) if self.done == stop else save(self))
+            save = loop.Training._save
+            patch.setattr(loop.Training, "_save", lambda self: die(self) if self.done == stop else save(self))
         with pytest.raises(Interrupted):
             discover(**files, n_novel=4, out=tmp_path / "run", settings=settings, threads=1)
     assert any((tmp_path / "run").glob("checkpoint/stage2-*")) == (saved or stop > 7)
@@ -157,7 +157,7 @@ def test_a_backbone_is_used_saved_and_computed_once(folders, tmp_path, monkeypat
 def test_a_run_goes_on_with_the_weights_it_began_with(folders, tmp_path, monkeypatch):
     install(tmp_path / "site", monkeypatch)
     with monkeypatch.context() as patch:
-        patch.setattr(loop._Training, "_step", lambda *_: (_ for _ in ()).throw(Interrupted("stopped")))
+        patch.setattr(loop.Training, "_step", lambda *_: (_ for _ in ()).throw(Interrupted("stopped")))
         with pytest.raises(Interrupted):
             discover(**folders, out=tmp_path / "run")
     place = tmp_path / "run" / "settings.yaml"

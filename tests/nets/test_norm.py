@@ -37,9 +37,7 @@ def compare(fused, shape, relu, added, momentum=0.1, device="cpu", tolerance=1e-
     start = torch.randn(shape, device=device) * 3 + (torch.arange(shape[1], device=device) % 60)[:, None, None]
     side = torch.randn(shape, device=device)
     before = plain(start, side if added else None, copy.deepcopy(layers[0]), relu=False)
-    upstream = torch.where(
-        before.abs() < 1e-4, 0.0, torch.randn(shape, device=device)
-    )  # a ReLU may turn there
+    upstream = torch.where(before.abs() < 1e-4, 0.0, torch.randn(shape, device=device))  # a ReLU may turn there
     results = []
     for layer, way in zip(layers, (plain, fused), strict=True):
         maps = start.clone().contiguous(memory_format=torch.channels_last).requires_grad_()
