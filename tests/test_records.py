@@ -29,3 +29,27 @@ def test_the_page_of_the_pretrained_network_has_the_table_of_its_record(monkeypa
     assert [r["seed"] for r in record["runs"]] == [0, 1, 2]
     for name, mean in record["mean"].items():
         assert abs(mean - sum(r["accuracy"][name] for r in record["runs"]) / 3) < 1e-9
+
+
+def test_the_page_of_speed_is_what_the_record_says(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "speed"))
+    import page
+
+    record = json.loads((ROOT / "benchmarks" / "speed" / "h200.json").read_text())
+    assert (ROOT / "docs" / "speed.md").read_text() == page.page(record)
+    rate = record["images_per_s"]
+    assert rate["full"] == round(1e3 * record["batch"] / record["ms"]["full"])
+
+
+def test_the_page_of_results_is_what_the_records_say(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "tables"))
+    monkeypatch.delitem(sys.modules, "run", raising=False)
+    import run
+
+    assert (ROOT / "docs" / "results.md").read_text() == run.page(run.records())
+
+
+def test_records_name_no_place_on_the_machine_that_made_them():
+    for path in (ROOT / "benchmarks").glob("*/*.json"):
+        text = path.read_text()
+        assert not [word for word in ('"/root', '"/home', '"/tmp', '"/work') if word in text], path

@@ -1,7 +1,7 @@
 """How fast a step of APL's stage I is, and where its time goes: writes a record for docs/speed.md.
 
     python benchmarks/speed/run.py --out benchmarks/speed/h200.json [--rivals] [--growth] [--compile]
-    python benchmarks/speed/run.py --page                     docs/speed.md from the records
+    python benchmarks/speed/page.py                           docs/speed.md from h200.json
     python benchmarks/speed/run.py --device cpu --tiny        the same way through, in a minute, on a CPU
 
 Images are random numbers: a step's time does not depend on what they show. Every figure is a median over several

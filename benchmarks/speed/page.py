@@ -1,0 +1,101 @@
+"""docs/speed.md from the record benchmarks/speed/h200.json: python benchmarks/speed/page.py"""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+ROWS = {
+    "bare": "the bare step: student forward and backward, teacher forward, heads, AdamW, moving average",
+    "full": "our step, everything on",
+    "full, kernel by kernel": "our step, without a graph",
+    "bare, kernel by kernel": "the bare step, without a graph",
+    "bare, torch's batch norm": "the bare step as a graph, with torch's batch norm, sum and ReLU",
+    "bare, compiled by torch": "the bare step compiled by torch, as a graph",
+}
+
+
+def page(record: dict[str, Any]) -> str:
+    """What the record says."""
+    parts = [
+        "# Speed",
+        _paragraph(f"""
+            Made from benchmarks/speed/h200.json by benchmarks/speed/page.py. Stage I of APL on CIFAR-10: ResNet-18 with a
+            3 x 3 stem, batch {record["batch"]}, 2 views of 32 pixels and 6 of 16, head to 4,096 outputs, labels over a
+            bank of 25,000 features, bfloat16. {record["device"]}, PyTorch {record["versions"]["torch"]},
+            {record["date"][:10]}, commit {record["commit"][:12]}; all of it in one run."""),
+        _table(["", "ms", "images/s", "TFLOP/s"], _steps(record)),
+        _paragraph(f"""
+            Our step runs at {record["full_over_bare"]:.1%} of the bare step's rate. A large matrix product of random
+            numbers reached {record["matrix_tflops"]:.0f} TFLOP/s on this machine, so the bare step uses
+            {record["tflops"]["bare"] / record["matrix_tflops"]:.0%} of it. Peak memory: {record["peak_memory_gb"]:.1f} GB.
+            Until the first graph was captured, kernels compiled and convolutions' algorithms tried, it took
+            {record["seconds_to_first_graph"]:.0f} s; nothing is compiled by torch.compile."""),
+        _paragraph("""
+            How it comes about: the whole step is captured as a CUDA graph, after three steps that run kernel by kernel
+            and count as training; one Triton kernel makes all views of a size; batch norm, shortcut and ReLU take two
+            passes over memory forward and two backward; the teacher, the pseudo labels and the extra views' passes go
+            along streams of their own."""),
+        *_rivals(record),
+        "## Parts of a step, each by itself",
+        _table(["", "ms"], [[name, f"{value:.3f}"] for name, value in record["parts_ms"].items()]),
+    ]
+    if "growth" in record:
+        grown = [
+            [name, f"{int(value):,}", f"{found['ms']:.1f}", f"{found['images_per_s']:,}"]
+            for name, values in record["growth"].items()
+            for value, found in values.items()
+        ]
+        parts += ["## How the cost grows", _table(["", "", "ms", "images/s"], grown)]
+    return "\n\n".join([*parts, *map(_paragraph, record.get("notes", []))]) + "\n"
+
+
+def _steps(record: dict[str, Any]) -> list[list[str]]:
+    rate = {name: f"{1e3 * record['batch'] / value:,.0f}" for name, value in record["ms"].items()}
+    return [
+        [what, f"{record['ms'][name]:.1f}", rate[name], str(record["tflops"].get(name, ""))]
+        for name, what in ROWS.items()
+        if name in record["ms"]
+    ]
+
+
+def _rivals(record: dict[str, Any]) -> list[str]:
+    if "rivals" not in record:
+        return []
+    lightly, kornia = record["rivals"]["lightly"], record["rivals"]["kornia"]
+    full, theirs, step = record["images_per_s"]["full"], lightly["images_per_s"], lightly["step_images_per_s"]
+    loop = f"lightly {lightly['versions']['lightly']}, its DINO loop, {lightly['workers']} workers, bfloat16, channels last"
+    rows = [
+        ["newfound, full step", f"{full:,}", ""],
+        [loop, f"{theirs:,.0f}", f"newfound is {full / theirs:.1f} times as fast"],
+        ["lightly, its step on a batch that is already there", f"{step:,.0f}", f"{full / step:.1f} times"],
+    ]
+    ways = kornia["ways"].values()
+    return [
+        "## Beside others, on the same machine in the same run",
+        _table(["", "images/s", ""], rows),
+        _paragraph(f"""
+            The eight views of {record["batch"]} images take {record["parts_ms"]["views"]:.3f} ms by our kernel;
+            kornia {kornia["versions"]["kornia"]} takes {min(ways):.0f} to {max(ways):.0f} ms, by how it is called."""),
+    ]
+
+
+def _paragraph(text: str) -> str:
+    return textwrap.fill(" ".join(text.split()), 120)
+
+
+def _table(head: list[str], rows: list[list[str]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def main() -> None:
+    text = page(json.loads((HERE / "h200.json").read_text()))
+    (HERE.parents[1] / "docs" / "speed.md").write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""The paper's tables: a run of a method on a data set becomes a record, and the records docs/results.md.
+
+    python benchmarks/tables/run.py --dataset cifar10 --method apl --data ROOT [--seed 0] [--set NAME=VALUE]
+    python benchmarks/tables/run.py --of RUN              the record of a finished run folder
+    python benchmarks/tables/run.py --page                docs/results.md from all records
+
+A record holds the figures of the last epoch, the settings, the seed, the hardware and the times. The real split is run
+once its settings have been chosen elsewhere (docs/method.md says where), and what came out is what is shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+HERE = Path(__file__).parent
+PAPER = {
+    ("cifar10", "apl"): {"stage1": 93.6, "final": 96.0, "old": 97.1, "new": 93.8, "all": 95.4},
+    ("cifar100", "apl"): {"stage1": 75.6, "final": 78.9, "old": 76.9, "new": 64.0, "all": 74.3},
+    ("omniglot", "apl"): {"stage1": 92.0, "final": 93.4},
+    ("cifar10", "kmeans"): {"final": 65.5},
+    ("cifar100", "kmeans"): {"final": 56.6},
+    ("omniglot", "kmeans"): {"final": 77.2},
+}
+"""Tables 2 to 5 of the paper, in per cent."""
+
+
+def record_of(run: Path, commit: str) -> dict[str, Any]:
+    """The record of a finished run folder; no path of the machine is in it."""
+    result = json.loads((run / "result.json").read_text())
+    settings = yaml.safe_load((run / "settings.yaml").read_text())
+    kept = ("method", "data", "seed", "images", "figures", "seconds", "hardware", "versions", "finished", "newfound")
+    return {
+        **{name: result[name] for name in kept},
+        "commit": commit,
+        "unlabelled": result["unlabelled"],
+        "earlier": result.get("earlier", {}),
+        "test": result.get("test"),
+        "settings": settings["settings"],
+    }
+
+
+def name_of(record: dict[str, Any]) -> str:
+    return f"{record['data']}-{record['method']}-{record['seed']}.json"
+
+
+def page(records: list[dict[str, Any]]) -> str:
+    """docs/results.md: what the records say, beside the paper."""
+    return (
+        "# Results on the paper's data sets\n\n"
+        "Made from the records in benchmarks/tables by benchmarks/tables/run.py --page: each is one run, with one seed, of\n"
+        "the last epoch; its settings, times and versions are in it. Nothing was chosen with the labels of the novel\n"
+        "classes. The paper's figures are means over ten runs.\n\n"
+        "## Unlabelled training images: novel accuracy\n\n"
+        "| data set | method | seed | after stage I | paper | final | paper | whole run | on |\n"
+        "|---|---|---|---|---|---|---|---|---|\n"
+        + "".join(_training_row(r) for r in records)
+        + "\n## Test images: old, new and all categories\n\n"
+        "Four protocols ([evaluation.md](evaluation.md)); the paper does not say which of them it used.\n\n"
+        "| data set | method | protocol | old | new | all |\n|---|---|---|---|---|---|\n"
+        + "".join(row for r in records for row in _test_rows(r))
+        + "\nA data set or method of the paper that is not in a table has no record yet.\n"
+    )
+
+
+def _percent(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f} %"
+
+
+def _training_row(r: dict[str, Any]) -> str:
+    paper = PAPER.get((r["data"], r["method"]), {})
+    stage1 = r["earlier"].get("stage1", {}).get("accuracy")
+    cells = [
+        r["data"],
+        r["method"],
+        str(r["seed"]),
+        _percent(None if stage1 is None else 100 * stage1),
+        _percent(paper.get("stage1")),
+        _percent(100 * r["unlabelled"]["accuracy"]),
+        _percent(paper.get("final")),
+        f"{r['seconds']['since_start'] / 60:.1f} min",
+        r["hardware"],
+    ]
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _test_rows(r: dict[str, Any]) -> list[str]:
+    paper = PAPER.get((r["data"], r["method"]), {})
+    rows = [
+        f"| {r['data']} | {r['method']} | {protocol} | "
+        + " | ".join(_percent(None if found[k] is None else 100 * found[k]) for k in ("old", "new", "all"))
+        + " |\n"
+        for protocol, found in (r["test"] or {}).items()
+    ]
+    if rows and "old" in paper:
+        rows.append(
+            f"| {r['data']} | {r['method']} | the paper's figures | "
+            + " | ".join(_percent(paper[k]) for k in ("old", "new", "all"))
+            + " |\n"
+        )
+    return rows
+
+
+def records() -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted(HERE.glob("*.json"))]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--dataset")
+    parser.add_argument("--method", default="apl")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--set", action="append", default=[])
+    parser.add_argument("--of", type=Path)
+    parser.add_argument("--commit", help="Of the code that ran, where git cannot tell.")
+    parser.add_argument("--out", type=Path, help="The folder for the record.", default=HERE)
+    parser.add_argument("--page", action="store_true")
+    options = parser.parse_args()
+    if options.page:
+        (HERE.parents[1] / "docs" / "results.md").write_text(page(records()))
+        return
+    git = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=HERE, check=False)
+    commit = options.commit or git.stdout.strip() or "unknown"
+    if options.of:
+        record = record_of(options.of, commit)
+    else:
+        from newfound import discover
+        from newfound.recipe import parse_changes
+
+        with tempfile.TemporaryDirectory() as folder:
+            out = Path(folder) / "run"
+            discover(
+                dataset=options.dataset,
+                data=options.data,
+                out=out,
+                method=options.method,
+                seed=options.seed,
+                settings=parse_changes(options.set),
+            )
+            record = record_of(out, commit)
+    (options.out / name_of(record)).write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
