@@ -1,4 +1,4 @@
-"""docs/speed.md from the record benchmarks/speed/h200.json: python benchmarks/speed/page.py"""
+"""docs/speed.md from the records h200.json and cpu.json: python benchmarks/speed/page.py"""
 
 from __future__ import annotations
 
@@ -18,22 +18,33 @@ ROWS = {
 }
 
 
-def page(record: dict[str, Any]) -> str:
-    """What the record says."""
+CPU = {
+    "aten::convolution_backward": "gradients of the student's convolutions, three layers of two passes",
+    "aten::mkldnn_convolution": "the same convolutions forward, the teacher's too; they run channels last",
+    "aten::mm": "gradients of the heads' linear layers, and the similarities of the bank to the prototypes",
+    "aten::native_batch_norm_backward": "batch norm's gradients, of encoder and head; memory is the limit",
+    "aten::threshold_backward": "the ReLUs' gates: a pass over every map that fusing with batch norm would save",
+}
+"""The largest entries, and what they are."""
+
+
+def page(record: dict[str, Any], cpu: dict[str, Any]) -> str:
+    """What the records say, of a GPU and of a CPU."""
     parts = [
         "# Speed",
         _paragraph(f"""
-            Made from benchmarks/speed/h200.json by benchmarks/speed/page.py. Stage I of APL on CIFAR-10: ResNet-18 with a
-            3 x 3 stem, batch {record["batch"]}, 2 views of 32 pixels and 6 of 16, head to 4,096 outputs, labels over a
-            bank of 25,000 features, bfloat16. {record["device"]}, PyTorch {record["versions"]["torch"]},
+            Made from benchmarks/speed/h200.json by benchmarks/speed/page.py. Stage I of APL on CIFAR-10: ResNet-18
+            with a 3 x 3 stem, batch {record["batch"]}, 2 views of 32 pixels and 6 of 16, head to 4,096 outputs, labels
+            over a bank of 25,000 features, bfloat16. {record["device"]}, PyTorch {record["versions"]["torch"]},
             {record["date"][:10]}, commit {record["commit"][:12]}; all of it in one run."""),
         _table(["", "ms", "images/s", "TFLOP/s"], _steps(record)),
         _paragraph(f"""
             Our step runs at {record["full_over_bare"]:.1%} of the bare step's rate. A large matrix product of random
             numbers reached {record["matrix_tflops"]:.0f} TFLOP/s on this machine, so the bare step uses
-            {record["tflops"]["bare"] / record["matrix_tflops"]:.0%} of it. Peak memory: {record["peak_memory_gb"]:.1f} GB.
-            Until the first graph was captured, kernels compiled and convolutions' algorithms tried, it took
-            {record["seconds_to_first_graph"]:.0f} s; nothing is compiled by torch.compile."""),
+            {record["tflops"]["bare"] / record["matrix_tflops"]:.0%} of it. Peak memory:
+            {record["peak_memory_gb"]:.1f} GB. Until the first graph was captured, kernels compiled and algorithms of
+            convolutions tried, it took {record["seconds_to_first_graph"]:.0f} s; nothing is compiled by torch.compile.
+            """),
         _paragraph("""
             How it comes about: the whole step is captured as a CUDA graph, after three steps that run kernel by kernel
             and count as training; one Triton kernel makes all views of a size; batch norm, shortcut and ReLU take two
@@ -50,7 +61,22 @@ def page(record: dict[str, Any]) -> str:
             for value, found in values.items()
         ]
         parts += ["## How the cost grows", _table(["", "", "ms", "images/s"], grown)]
-    return "\n\n".join([*parts, *map(_paragraph, record.get("notes", []))]) + "\n"
+    parts += map(_paragraph, record.get("notes", []))
+    largest = [_entry(e) for e in cpu["operations"][:5]]
+    parts += [
+        "## On a CPU: the digits demo",
+        _paragraph(f"""
+            Made from benchmarks/speed/cpu.json (benchmarks/speed/cpu.py): {cpu["steps"]} steps of stage I under torch's
+            profiler, {cpu["hardware"]}, PyTorch {cpu["versions"]["torch"]};
+            {cpu["ms_per_step_profiled"]:.0f} ms a step, the profiler's own time included. The five largest entries, by their own time:"""),
+        _table(["", "share", "calls a step", ""], largest),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _entry(operation: dict[str, Any]) -> list[str]:
+    name = operation["name"]
+    return [name, f"{operation['share']:.1%}", f"{operation['calls_per_step']:.0f}", CPU[name]]
 
 
 def _steps(record: dict[str, Any]) -> list[list[str]]:
@@ -67,7 +93,8 @@ def _rivals(record: dict[str, Any]) -> list[str]:
         return []
     lightly, kornia = record["rivals"]["lightly"], record["rivals"]["kornia"]
     full, theirs, step = record["images_per_s"]["full"], lightly["images_per_s"], lightly["step_images_per_s"]
-    loop = f"lightly {lightly['versions']['lightly']}, its DINO loop, {lightly['workers']} workers, bfloat16, channels last"
+    version, workers = lightly["versions"]["lightly"], lightly["workers"]
+    loop = f"lightly {version}, its DINO loop, {workers} workers, bfloat16, channels last"
     rows = [
         ["newfound, full step", f"{full:,}", ""],
         [loop, f"{theirs:,.0f}", f"newfound is {full / theirs:.1f} times as fast"],
@@ -93,7 +120,7 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 
 
 def main() -> None:
-    text = page(json.loads((HERE / "h200.json").read_text()))
+    text = page(*(json.loads((HERE / name).read_text()) for name in ("h200.json", "cpu.json")))
     (HERE.parents[1] / "docs" / "speed.md").write_text(text)
 
 

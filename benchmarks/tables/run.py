@@ -54,9 +54,9 @@ def page(records: list[dict[str, Any]]) -> str:
     """docs/results.md: what the records say, beside the paper."""
     return (
         "# Results on the paper's data sets\n\n"
-        "Made from the records in benchmarks/tables by benchmarks/tables/run.py --page: each is one run, with one seed, of\n"
-        "the last epoch; its settings, times and versions are in it. Nothing was chosen with the labels of the novel\n"
-        "classes. The paper's figures are means over ten runs.\n\n"
+        "Made from the records in benchmarks/tables by benchmarks/tables/run.py --page: each is one run, with one\n"
+        "seed, of the last epoch; its settings, times and versions are in it. Nothing was chosen with the labels of\n"
+        "the novel classes. The paper's figures are means over ten runs.\n\n"
         "## Unlabelled training images: novel accuracy\n\n"
         "| data set | method | seed | after stage I | paper | final | paper | whole run | on |\n"
         "|---|---|---|---|---|---|---|---|---|\n"
