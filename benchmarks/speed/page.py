@@ -68,7 +68,8 @@ def page(record: dict[str, Any], cpu: dict[str, Any]) -> str:
         _paragraph(f"""
             Made from benchmarks/speed/cpu.json (benchmarks/speed/cpu.py): {cpu["steps"]} steps of stage I under torch's
             profiler, {cpu["hardware"]}, PyTorch {cpu["versions"]["torch"]};
-            {cpu["ms_per_step_profiled"]:.0f} ms a step, the profiler's own time included. The five largest entries, by their own time:"""),
+            {cpu["ms_per_step_profiled"]:.0f} ms a step, the profiler's own time included. The five largest entries, by
+            their own time:"""),
         _table(["", "share", "calls a step", ""], largest),
     ]
     return "\n\n".join(parts) + "\n"
