@@ -34,10 +34,10 @@ def precision(device: torch.device) -> AbstractContextManager[object]:
 
 
 @contextmanager
-def fastest_kernels() -> Iterator[None]:
-    """cuDNN tries its algorithms for each new shape and keeps the fastest; steps have few shapes."""
+def fastest_kernels(worth: bool = True) -> Iterator[None]:
+    """cuDNN tries its algorithms for each new shape and keeps the fastest, if that is ``worth`` the seconds it takes."""
     before = torch.backends.cudnn.benchmark
-    torch.backends.cudnn.benchmark = True
+    torch.backends.cudnn.benchmark = worth
     try:
         yield
     finally:

@@ -29,6 +29,9 @@ from newfound.progress import Reporter, Task
 SHARE = 0.02
 """The largest part of the time that checkpoints may take: on a GPU an epoch may be done as fast as it is written."""
 
+MANY_STEPS = 500
+"""From so many on, trying which algorithms of convolutions are fastest pays: it takes seconds, a step milliseconds."""
+
 
 @dataclass
 class Engine:
@@ -67,8 +70,9 @@ class Engine:
     def train(self, stage: Stage) -> None:
         """Train ``stage`` to its end, from its newest checkpoint if it has one."""
         stage.to(self.device)
-        with fastest_kernels():
-            Training(self, stage).run()
+        training = Training(self, stage)
+        with fastest_kernels(worth=training.total >= MANY_STEPS):
+            training.run()
         stage.eval()
 
     def features(

@@ -25,7 +25,6 @@ def exact(monkeypatch):
     monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
-    monkeypatch.setattr(loop, "fastest_kernels", contextlib.nullcontext)
 
 
 def losses_of(network: str, domain: str, capture: bool) -> tuple[list[dict[str, float]], bool]:

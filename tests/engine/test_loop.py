@@ -106,6 +106,15 @@ def test_checkpoints_that_cost_much_are_rare_but_the_last_one_is_made(make_engin
     assert saved == [5, 20]
 
 
+def test_only_many_steps_are_worth_trying_out_algorithms(make_engine, make_toy, monkeypatch):
+    tried = set()
+    for many in (21, 20):  # a toy has 20 steps
+        monkeypatch.setattr(loop, "MANY_STEPS", many)
+        make_engine().train(make_toy(on_step=lambda step, many=many: tried.add((many, torch.backends.cudnn.benchmark))))
+    assert tried == {(21, False), (20, True)}
+    assert not torch.backends.cudnn.benchmark
+
+
 def test_a_step_never_waits_for_the_device(make_engine, make_toy):
     """Whatever reads a value on the host shows as _local_scalar_dense, on a CPU too."""
     from torch.utils._python_dispatch import TorchDispatchMode
