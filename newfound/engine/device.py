@@ -35,7 +35,7 @@ def precision(device: torch.device) -> AbstractContextManager[object]:
 
 @contextmanager
 def fastest_kernels(worth: bool = True) -> Iterator[None]:
-    """cuDNN tries its algorithms for each new shape and keeps the fastest, if that is ``worth`` the seconds it takes."""
+    """cuDNN tries its algorithms for each new shape and keeps the fastest, if ``worth`` the seconds that takes."""
     before = torch.backends.cudnn.benchmark
     torch.backends.cudnn.benchmark = worth
     try:

@@ -117,6 +117,7 @@ class Training:
         ):
             while self.done < self.total:
                 self._epoch(task, stop)
+        self.step = self._step  # whatever was captured gives its memory back
         self.engine.seconds[self.stage.name] = self._seconds()
         if self.engine.metrics and self.engine.checkpoints is None:  # with checkpoints, they say where the metrics end
             self.engine.metrics_end = self.engine.metrics.commit()
