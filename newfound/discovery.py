@@ -7,7 +7,7 @@ import os
 import platform
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -254,7 +254,7 @@ def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
         outcome.model.save(run.folder / "model")
         _write_assignments(run, reading, outcome)
         result = _describe(run, reading, outcome, engine)
-        result |= evaluate_run(outcome.model, reading, outcome.assignments, engine, outcome.earlier)
+        result |= evaluate_run(outcome.model, reading, outcome.assignments, engine, outcome.earlier, outcome.features)
         if "confusion" in result:
             run.write_confusion(result.pop("confusion"))
         result["seconds"]["since_start"] = round(time.monotonic() - began, 3)
@@ -317,10 +317,17 @@ def _describe(run: Run, reading: Reading, outcome: Any, engine: Any) -> dict[str
 
 
 def evaluate_run(
-    model: Any, reading: Reading, assignments: np.ndarray, engine: Any, earlier: Mapping[str, np.ndarray] | None = None
+    model: Any,
+    reading: Reading,
+    assignments: np.ndarray,
+    engine: Any,
+    earlier: Mapping[str, np.ndarray] | None = None,
+    features: Any = None,
 ) -> dict[str, Any]:
     """The figures that need answers, which only this function sees: "unlabelled" and "test", where there are any;
-    "earlier", those of assignments on the way; and "confusion", the pairs of found and true categories of either."""
+    "earlier", those of assignments on the way; "neighbours", the test images of known categories by a vote of the
+    nearest labelled ``features`` [n_train, D], where these are given; and "confusion", the pairs of found and true
+    categories of unlabelled and test images."""
     from newfound.evaluate.confusion import count_pairs
     from newfound.evaluate.protocol import evaluate_test
     from newfound.evaluate.tasks import evaluate_tasks
@@ -339,9 +346,26 @@ def evaluate_run(
     if earlier:
         figures["earlier"] = {name: judge(found) for name, found in earlier.items()}
     if test is not None and answers.test is not None:
-        logits = engine.features(model, test, title="test images").cpu().numpy()
+        seen = engine.features(model, test, title="test images", of=model.features)
+        logits = model.logits(seen).detach().cpu().numpy()
+        if features is not None:
+            figures["neighbours"] = _neighbours(model, features, engine.labels[:first], seen, answers.test)
         figures["test"] = evaluate_test(
             logits, model.known, len(model.novel), answers.test, assignments, answers.unlabelled
         )
         confusion["test"] = count_pairs([model.classes[i] for i in logits.argmax(1)], answers.test)
     return figures | {"confusion": confusion}
+
+
+def _neighbours(model: Any, features: Any, labels: Any, seen: Any, truth: Sequence[str | None]) -> dict[str, Any]:
+    """How many test images, ``seen`` [m, D], of known categories the nearest labelled images, the first of the features
+    [n_train, D], get right."""
+    from newfound.evaluate.neighbours import NEIGHBOURS, vote
+
+    number = {name: i for i, name in enumerate(model.known)}
+    rows = [i for i, name in enumerate(truth) if name in number]
+    if not rows:
+        return {}
+    found = vote(features[: len(labels)].to(seen.device), labels.to(seen.device), seen[rows], len(number)).tolist()
+    right = sum(number[str(truth[row])] == category for row, category in zip(rows, found, strict=True))
+    return {"neighbours": NEIGHBOURS, "images": len(rows), "accuracy": right / len(rows)}

@@ -96,9 +96,12 @@ class Model(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits [N, known + novel], float32."""
-        features = self.features(images).float()
+        return self.logits(self.features(images))
+
+    def logits(self, features: Tensor) -> Tensor:
+        """Logits [N, known + novel], float32, of what ``features`` gave."""
         with torch.autocast(features.device.type, enabled=False):  # differences of large numbers: bfloat16 loses them
-            logits: Tensor = self.classifier(features)
+            logits: Tensor = self.classifier(features.float())
         return logits
 
     def save(self, path: Path) -> None:

@@ -51,7 +51,7 @@ def run_one(method: str, changes: dict[str, Any], seed: int, split: tuple[int, .
     settings = resolve_settings(method, f"{method}-digits", changes)
     engine = Engine(reading.collection, torch.device("cpu"), seed=seed)
     outcome = get_method(method).load()(settings).fit(reading.collection, engine)
-    figures = evaluate_run(outcome.model, reading, outcome.assignments, engine, outcome.earlier)
+    figures = evaluate_run(outcome.model, reading, outcome.assignments, engine, outcome.earlier, outcome.features)
     return {
         "seed": seed,
         "accuracy": figures["unlabelled"]["accuracy"],

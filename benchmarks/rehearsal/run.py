@@ -44,7 +44,7 @@ def run_one(dataset: str, root: Path, changes: dict[str, Any], seed: int, device
         outcome = APL(settings).fit(reading.collection, engine)
         metrics.close()
         lines = [json.loads(line) for line in (Path(folder) / "metrics.jsonl").read_text().splitlines()]
-    figures = evaluate_run(outcome.model, reading, outcome.assignments, engine, outcome.earlier)
+    figures = evaluate_run(outcome.model, reading, outcome.assignments, engine, outcome.earlier, outcome.features)
     curve = [line for line in lines if line["stage"] == "stage1"]
     some = curve[:: max(1, len(curve) // 12)][:-1] + curve[-1:]
     watched = ("epoch", "ins", "cls", "pas", "label_certainty", "similarity_range", "teacher_entropy")

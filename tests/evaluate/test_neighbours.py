@@ -1,0 +1,30 @@
+import math
+
+import torch
+
+from newfound.evaluate.neighbours import vote
+
+
+def plain_vote(features, labels, query, n_classes, neighbours, temperature):
+    """One query, one neighbour after the other."""
+    unit = [[x / math.sqrt(sum(y * y for y in row)) for x in row] for row in [*features.tolist(), query.tolist()]]
+    cosines = [sum(a * b for a, b in zip(row, unit[-1], strict=True)) for row in unit[:-1]]
+    nearest = sorted(range(len(cosines)), key=lambda i: -cosines[i])[:neighbours]
+    votes = [0.0] * n_classes
+    for i in nearest:
+        votes[int(labels[i])] += math.exp(cosines[i] / temperature)
+    return votes.index(max(votes))
+
+
+def test_the_vote_is_that_of_a_plain_count():
+    generator = torch.Generator().manual_seed(0)
+    features, queries = (torch.randn(n, 6, generator=generator) for n in (60, 1100))
+    labels = torch.randint(0, 4, (60,), generator=generator)
+    found = vote(features, labels, queries, 4, neighbours=7, temperature=0.2)
+    for i in range(0, 1100, 37):
+        assert int(found[i]) == plain_vote(features, labels, queries[i], 4, 7, 0.2)
+
+
+def test_fewer_features_than_neighbours_all_vote():
+    features, labels = torch.eye(3), torch.tensor([1, 1, 0])
+    assert vote(features, labels, torch.tensor([[0.0, 0.0, 1.0]]), 2, temperature=10.0).tolist() == [1]
