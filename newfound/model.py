@@ -18,8 +18,10 @@ from newfound.files import new_directory
 from newfound.nets import build
 from newfound.nets.heads import Whitened
 from newfound.nets.normalise import Normalise
+from newfound.strangeness import Strangeness
 
-FORMAT = 1
+FORMAT = 2
+"""Since 2 a model may hold what tells strange images; models of format 1 hold nothing of it."""
 
 
 class Encoder(nn.Module):
@@ -84,6 +86,7 @@ class Model(nn.Module):
         self.numbered = False
         """Whether the known categories were given as whole numbers."""
         self.classifier = nn.Linear(encoder.width, len(known) + len(novel))
+        self.strangeness: Strangeness | None = None
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -96,10 +99,18 @@ class Model(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits [N, known + novel], float32."""
-        features = self.features(images).float()
+        return self._logits(self.features(images).float())
+
+    def _logits(self, features: Tensor) -> Tensor:
         with torch.autocast(features.device.type, enabled=False):  # differences of large numbers: bfloat16 loses them
             logits: Tensor = self.classifier(features)
         return logits
+
+    def judge(self, images: Tensor) -> Tensor:
+        """Logits, and in a last column how strange each image is (0 where nothing tells): [N, known + novel + 1]."""
+        features = self.features(images).float()
+        strange = self.strangeness(features) if self.strangeness else features.new_zeros(len(features))
+        return torch.cat([self._logits(features), strange[:, None]], 1)
 
     def save(self, path: Path) -> None:
         """Write ``path``/model.safetensors and model.json, both or neither."""
@@ -124,6 +135,8 @@ class Model(nn.Module):
             "novel": list(self.novel),
             "numbered": self.numbered,
             "unit_features": self.unit_features,
+            "exemplars": len(self.strangeness.exemplars) if self.strangeness else 0,
+            "held_out": len(self.strangeness.held_out) if self.strangeness else 0,
         }
 
 
@@ -168,4 +181,9 @@ def _from_description(description: dict[str, Any]) -> Model:
     unit = bool(description["unit_features"])
     model = Model(encoder, known, novel, method=str(description["method"]), unit_features=unit)
     model.numbered = bool(description["numbered"])
+    exemplars, held_out = int(description.get("exemplars", 0)), int(description.get("held_out", 0))
+    if not (0 <= exemplars <= 2**17 and 0 <= held_out <= 2**20):
+        raise ValueError(f"{exemplars} exemplars and {held_out} images held out")
+    if exemplars:
+        model.strangeness = Strangeness(exemplars, encoder.width, held_out)
     return model
