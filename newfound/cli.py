@@ -15,7 +15,7 @@ import typer
 
 from newfound._version import __version__
 from newfound.errors import Diverged, UserError
-from newfound.progress import Reporter
+from newfound.progress import Reporter, visible
 
 if TYPE_CHECKING:
     from newfound.discovery import Discovery
@@ -361,7 +361,7 @@ def _print_discovery(found: Discovery, as_json: bool) -> None:
         return
     sizes = found.sizes()
     for name in list(sizes)[:MOST_LINES]:
-        _write(f"{name}  {sizes[name]:,} images  {', '.join(found.images_of(name)[:3])}\n")
+        _write(f"{name}  {sizes[name]:,} images  {visible(', '.join(found.images_of(name)[:3]))}\n")
     if len(sizes) > MOST_LINES:
         print(f"and {len(sizes) - MOST_LINES} categories more")
     _print_figures(found.result)
@@ -400,7 +400,9 @@ def main() -> None:
 
 def _status() -> int:
     try:
-        return int(app(sys.argv[1:] or ["--help"], standalone_mode=False) or 0)
+        status = int(app(sys.argv[1:] or ["--help"], standalone_mode=False) or 0)
+        sys.stdout.flush()  # here, where a full disk is still a sentence
+        return status
     except UserError as error:
         return _complain(str(error), 2)
     except WRONG_CALL as error:
@@ -414,8 +416,8 @@ def _status() -> int:
         return 1
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            remedy = "free some space and call again; a run goes on with `newfound resume`"
-            return _complain(f"the disk is full ({error}): {remedy}", 1)
+            remedy = "free some space and call again; a run that had begun goes on with `newfound resume RUN`"
+            return _complain(f"the disk is full ({error}): {remedy}", 2)
         if not isinstance(error.filename, str | bytes):
             raise
         return _complain(f"{os.fsdecode(error.filename)}: {error.strerror}", 2 if error.errno in WRONG_PLACE else 1)

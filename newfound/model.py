@@ -153,18 +153,29 @@ def load_model(path: Path) -> Model:
         writer = description.get("newfound", "?")
         raise UserError(f"{path} was written by a newer newfound ({writer}; this is {__version__}): update newfound")
     try:
-        model = _from_description(description)
+        with torch.device("meta"):  # takes no memory, which a description could ask too much of
+            promised = _from_description(description).state_dict()
+    except UserError as error:
+        raise UserError(f"{path / 'model.json'}: {error}") from None
     except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, UserError):
-            raise
         raise UserError(f"{path / 'model.json'} does not describe a model: {error!r}") from None
     try:
         tensors = load_file(path / "model.safetensors")
+        _require_shapes(promised, tensors)
+        model = _from_description(description)
         model.load_state_dict(tensors)
-    except (OSError, SafetensorError, RuntimeError) as error:
+    except (OSError, SafetensorError, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise UserError(f"{path / 'model.safetensors'} does not hold the weights of this model: {reason}") from None
     return model.eval()
+
+
+def _require_shapes(promised: dict[str, Tensor], found: dict[str, Tensor]) -> None:
+    for name in sorted(promised.keys() | found.keys()):
+        if name not in found or name not in promised:
+            raise ValueError(f"{name[:80]} is {'missing' if name in promised else 'unknown'}")
+        if promised[name].shape != found[name].shape:
+            raise ValueError(f"{name} has the shape {list(found[name].shape)}, not {list(promised[name].shape)}")
 
 
 def _from_description(description: dict[str, Any]) -> Model:

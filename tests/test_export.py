@@ -102,8 +102,8 @@ def test_images_of_a_data_set_are_written_as_png(tmp_path):
 
 
 NAMES = ["..", "../../etc", "/abs", "", ".", "...", ".hidden", "a/b", "a\\b", "a\0b", "a\nb", "CON", "nul.txt",
-         "x" * 400, "猫" * 200, "кот", "é", "e\u0301", "Cat", "cat", "_doubtful", "_images.csv", "~root", " padded ", "dot. .",
-         "<img onerror=x>", "=cmd", os.fsdecode(b"caf\xe9"), "C:evil"]  # fmt: skip
+         "x" * 400, "猫" * 200, "кот", "é", "e\u0301", "Cat", "cat", "_doubtful", "_images.csv", "~root", " padded ",
+         "dot. .", "<img onerror=x>", "=cmd", os.fsdecode(b"caf\xe9"), "C:evil"]  # fmt: skip
 
 
 def test_every_name_becomes_one_plain_folder_and_no_two_the_same(tmp_path):

@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+import shutil
 import sys
 
 import numpy as np
@@ -161,6 +162,14 @@ def test_a_table_has_a_column_for_every_category_where_asked(run, folders, monke
         assert sum(shares) == pytest.approx(1, abs=1e-5)
         assert float(row["confidence"]) == max(shares)
     assert [p.name for p in tmp_path.iterdir() if "found" in p.name] == ["found.csv"]
+
+
+def test_no_name_becomes_a_formula(run, folders, monkeypatch, capsys, tmp_path):
+    shutil.copy(folders / "known" / "=cmd" / "0.png", tmp_path / "=cmd.png")
+    monkeypatch.chdir(tmp_path)
+    _, out, _ = called(["predict", run, "=cmd.png", "--quiet"], monkeypatch, capsys)
+    assert out.splitlines()[1].startswith("./=cmd.png,'=cmd,")
+    assert (tmp_path / "./=cmd.png").is_file()
 
 
 def test_a_long_table_has_one_header(run, folders, monkeypatch, capsys):

@@ -225,7 +225,12 @@ class Source:
             assert self.n_novel
             ids = Path(self.ids) if self.ids else None
             return read_embeddings(
-                Path(self.features), ids=ids, labels=Path(self.labels), n_novel=self.n_novel, seed=request.seed
+                Path(self.features),
+                ids=ids,
+                labels=Path(self.labels),
+                n_novel=self.n_novel,
+                seed=request.seed,
+                reporter=request.reporter,
             )
         if self.dataset is not None:
             reading = DATASETS[self.dataset].read(replace(request, root=Path(self.data) if self.data else None))
