@@ -259,6 +259,8 @@ def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
         run.write_table("skipped.csv", ["file", "reason"], ([s.file, s.reason] for s in reading.skipped))
         if reading.skipped:
             reporter.say(f"{len(reading.skipped)} files were left out: {run.folder / 'skipped.csv'} says why")
+        if reading.collection.test is not None and not run.call.source.dataset:
+            reporter.say(f"{len(reading.collection.test)} labelled images are not trained on, for `predict --reject`")
         torch.set_num_threads(run.call.threads)
         metrics = Metrics(run.folder / "metrics.jsonl")
         engine = Engine(
