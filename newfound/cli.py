@@ -15,7 +15,7 @@ import typer
 
 from newfound._version import __version__
 from newfound.errors import Diverged, UserError
-from newfound.progress import Reporter
+from newfound.progress import Reporter, visible
 
 if TYPE_CHECKING:
     from newfound.discovery import Discovery
@@ -115,6 +115,10 @@ def discover(
         Path | None, typer.Option(help="An .npy file [N, D] in the place of images; needs --labels.")
     ] = None,
     ids: Annotated[Path | None, typer.Option(help="The names of the rows of --features: one a line.")] = None,
+    hold_out: Annotated[
+        float | None,
+        typer.Option(help="The share of labelled images not trained on, for `predict --reject`; by default a few."),
+    ] = None,
     method: Annotated[
         str | None,
         typer.Option(help="See `newfound methods`; by default kmeans, or apl-features with --backbone or --features."),
@@ -152,6 +156,7 @@ def discover(
             task=task,
             features=features,
             ids=ids,
+            hold_out=hold_out,
             method=method,
             recipe=recipe,
             backbone=backbone,
@@ -203,20 +208,67 @@ def evaluate(
 @app.command()
 def predict(
     run: RunFolder,
-    images: Annotated[list[Path], typer.Argument(help="Images, or folders of images.")],
+    images: Annotated[list[Path], typer.Argument(help="Images, folders of images, or - for a list on standard input.")],
+    out: Annotated[Path | None, typer.Option(help="A CSV file to write, instead of standard output.")] = None,
+    probabilities: Annotated[bool, typer.Option("--probabilities", help="A column for every category.")] = False,
+    reject: Annotated[
+        float | None,
+        typer.Option(help="Flag images that fit no category; the share of fitting ones that may be flagged: 0.05."),
+    ] = None,
+    calibrate: Annotated[
+        list[Path] | None,
+        typer.Option(help="For --reject: images of the run's categories that it was not trained on."),
+    ] = None,
     device: Device = "auto",
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
     """Name the category, old or new, of images the run has never seen."""
-    from newfound.predict import predict_paths
-    from newfound.run import format_table
+    from newfound.predict import Predictor, as_mapping, as_tables, read_paths, write_table
 
-    rows = predict_paths(run, images, device=device, reporter=Reporter(quiet))
+    def work() -> None:
+        paths = read_paths(images)
+        predictor = Predictor(
+            run, device=device, reporter=Reporter(quiet), reject=reject, calibrate=read_paths(calibrate or ())
+        )
+        found = predictor.predict(paths)
+        if out:
+            summary = write_table(out, paths, found, predictor.columns(probabilities))
+            _print_summary(summary, as_json)
+        elif as_json:
+            classes = predictor.model.classes if probabilities else None
+            print(json.dumps([as_mapping(one, classes) for one in found]))
+        else:
+            for text in as_tables(predictor.columns(probabilities), found):
+                _write(text)
+
+    _to_the_end(work)
+
+
+@app.command()
+def export(
+    run: RunFolder,
+    to: Annotated[Path, typer.Option(help="The folder to make, with a folder for each category.")],
+    link: Annotated[str | None, typer.Option(help="symlink or hard: links instead of copies.")] = None,
+    min_confidence: Annotated[float, typer.Option(help="Less sure images go to the folder _doubtful.")] = 0.0,
+    pile: Annotated[Path | None, typer.Option(help="Where the pile is now, if it has moved.")] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Lay the pile out in folders by category; the originals stay where they are."""
+    from newfound.discovery import Discovery
+    from newfound.run import Run
+
+    def work() -> dict[str, int]:
+        found = Discovery.of(Run.open(run))
+        return found.export(to, link=link, min_confidence=min_confidence, pile=pile, reporter=Reporter(quiet))
+
+    folders = _to_the_end(work)
     if as_json:
-        print(json.dumps([{"image": image, "category": name, "confidence": sure} for image, name, sure in rows]))
-    else:
-        _write(format_table(["image", "category", "confidence"], ([i, c, f"{s:.6f}"] for i, c, s in rows)))
+        print(json.dumps({"to": str(to), "folders": folders}))
+        return
+    for name, images in folders.items():
+        _write(f"{to / name}  {images:,} images\n")
 
 
 @app.command()
@@ -309,13 +361,24 @@ def _print_discovery(found: Discovery, as_json: bool) -> None:
         return
     sizes = found.sizes()
     for name in list(sizes)[:MOST_LINES]:
-        _write(f"{name}  {sizes[name]:,} images  {', '.join(found.images_of(name)[:3])}\n")
+        _write(f"{name}  {sizes[name]:,} images  {visible(', '.join(found.images_of(name)[:3]))}\n")
     if len(sizes) > MOST_LINES:
         print(f"and {len(sizes) - MOST_LINES} categories more")
     _print_figures(found.result)
     _write(f"{found.folder}: assignments.csv has the category of every image\n")
     if (found.folder / "report.html").exists():
         _write(f"to look at: {found.folder / 'report.html'}\n")
+
+
+def _print_summary(summary: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(summary))
+        return
+    for name, images in summary["categories"].items():
+        _write(f"{name}  {images:,} images\n")
+    if "rejected" in summary:
+        print(f"{summary['rejected']:,} of {summary['images']:,} images fit no category")
+    _write(f"{summary['out']}: the category of every image\n")
 
 
 def _print_figures(figures: dict[str, Any]) -> None:
@@ -337,7 +400,9 @@ def main() -> None:
 
 def _status() -> int:
     try:
-        return int(app(sys.argv[1:] or ["--help"], standalone_mode=False) or 0)
+        status = int(app(sys.argv[1:] or ["--help"], standalone_mode=False) or 0)
+        sys.stdout.flush()  # here, where a full disk is still a sentence
+        return status
     except UserError as error:
         return _complain(str(error), 2)
     except WRONG_CALL as error:
@@ -351,8 +416,8 @@ def _status() -> int:
         return 1
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            remedy = "free some space and call again; a run goes on with `newfound resume`"
-            return _complain(f"the disk is full ({error}): {remedy}", 1)
+            remedy = "free some space and call again; a run that had begun goes on with `newfound resume RUN`"
+            return _complain(f"the disk is full ({error}): {remedy}", 2)
         if not isinstance(error.filename, str | bytes):
             raise
         return _complain(f"{os.fsdecode(error.filename)}: {error.strerror}", 2 if error.errno in WRONG_PLACE else 1)

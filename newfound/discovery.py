@@ -18,6 +18,7 @@ import numpy as np
 from newfound._version import __version__
 from newfound.data.cache import default_cache
 from newfound.data.collection import Reading
+from newfound.data.holdout import set_aside
 from newfound.data.sources import Request, Source
 from newfound.errors import Interrupted, UserError
 from newfound.files import write_json
@@ -76,6 +77,25 @@ class Discovery:
             raise UserError("to_frame needs pandas: pip install pandas") from None
         return pd.DataFrame({"image": self.images, "category": self.categories, "confidence": self.confidence})
 
+    def export(
+        self,
+        to: str | Path,
+        *,
+        link: str | None = None,
+        min_confidence: float = 0.0,
+        pile: str | Path | None = None,
+        reporter: Reporter | None = None,
+    ) -> dict[str, int]:
+        """Lay the unlabelled images out in the new folder ``to``, a folder for each category: copies, or links of the
+        kind "symlink" or "hard". Gives the number of images in each folder.
+
+        Those of less confidence go to _doubtful. ``pile`` says where the unlabelled images are, if they have moved.
+        """
+        from newfound.export import export
+
+        where, reporter = Path(pile) if pile else None, reporter or Reporter(quiet=True)
+        return export(self, Path(to), link=link, min_confidence=min_confidence, pile=where, reporter=reporter)
+
     def model(self) -> Any:
         """The classifier over old and new categories, as a fitted Discoverer."""
         from newfound.estimator import load
@@ -95,6 +115,7 @@ def discover(
     task: str | None = None,
     features: str | Path | None = None,
     ids: str | Path | None = None,
+    hold_out: float | None = None,
     method: str | None = None,
     recipe: str | None = None,
     backbone: str | Path | None = None,
@@ -117,6 +138,9 @@ def discover(
     (of the architecture ``backbone_arch``, by default recognised), or timm:NAME. Or ``features``, an .npy file
     [N, D], stands for the images: ``ids`` names its rows (by default their numbers), and ``labels`` has the categories
     of the known ones. With either, the method is apl-features unless another is named; otherwise it is kmeans.
+
+    A share ``hold_out`` of the labelled images of folders (by default a twentieth, if there are 200) is not trained on:
+    by them the model tells how strange an image of a category may be (docs/export.md).
     """
     reporter = reporter or Reporter(quiet=True)
     source = Source(
@@ -129,6 +153,7 @@ def discover(
         task=task,
         features=str(features) if features else None,
         ids=str(ids) if ids else None,
+        hold_out=hold_out,
     ).absolute()
     folder = Path(out)
     _require_outside(source, folder, "--out")
@@ -212,8 +237,9 @@ def _check_numbers(seed: int, threads: int) -> None:
 
 
 def read_call(call: Call, settings: Settings, reporter: Reporter) -> Reading:
-    """The images a run was called with."""
-    return call.source.read(Request(settings.data.size, call.seed, reporter, cache=Path(call.cache)))
+    """The images a run was called with; of folders and features, some of the labelled ones become test images."""
+    reading = call.source.read(Request(settings.data.size, call.seed, reporter, cache=Path(call.cache)))
+    return reading if call.source.dataset else set_aside(reading, call.source.hold_out, call.seed)
 
 
 def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
@@ -224,6 +250,7 @@ def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
     from newfound.engine.device import pick_device
     from newfound.engine.loop import Engine
     from newfound.engine.metrics import Metrics
+    from newfound.methods.outcome import learn_strangeness
     from newfound.report.sheet import contact_sheet
 
     began = time.monotonic()
@@ -232,6 +259,8 @@ def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
         run.write_table("skipped.csv", ["file", "reason"], ([s.file, s.reason] for s in reading.skipped))
         if reading.skipped:
             reporter.say(f"{len(reading.skipped)} files were left out: {run.folder / 'skipped.csv'} says why")
+        if reading.collection.test is not None and not run.call.source.dataset:
+            reporter.say(f"{len(reading.collection.test)} labelled images are not trained on, for `predict --reject`")
         torch.set_num_threads(run.call.threads)
         metrics = Metrics(run.folder / "metrics.jsonl")
         engine = Engine(
@@ -251,6 +280,7 @@ def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
             raise Interrupted(f"{error}; {_how_to_go_on(run)}") from None
         finally:
             metrics.close()
+        learn_strangeness(outcome, reading.collection, engine)
         outcome.model.save(run.folder / "model")
         _write_assignments(run, reading, outcome)
         result = _describe(run, reading, outcome, engine)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from newfound.data.cache import decode_cached
 from newfound.data.collection import Collection, Task
 from newfound.data.embeddings import check_vectors
+from newfound.data.parallel import block_within
 from newfound.data.store import ImageStore
 from newfound.data.vectors import VectorStore
 from newfound.engine.device import pick_device
@@ -23,7 +24,9 @@ from newfound.engine.loop import Engine
 from newfound.errors import UserError
 from newfound.evaluate.accuracy import clustering_accuracy
 from newfound.methods import get_method
+from newfound.methods.outcome import learn_strangeness
 from newfound.model import Model, load_model
+from newfound.predict import calibrate, require_calibrated
 from newfound.progress import Reporter
 from newfound.recipe import default_recipe, resolve_settings
 from newfound.settings import brief
@@ -89,6 +92,7 @@ class Discoverer(ClusterMixin, BaseEstimator):
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             engine = Engine(collection, device, seed=seed, reporter=self._reporter())
             outcome = get_method(self.method).load()(settings).fit(collection, engine)
+            learn_strangeness(outcome, collection, engine)
         self._adopt(outcome.model, names)
         self.labels_ = self.classes_[np.maximum(numbers, 0)]
         self.confidence_ = np.ones(len(store))
@@ -117,7 +121,7 @@ class Discoverer(ClusterMixin, BaseEstimator):
         return Reporter(quiet=not self.verbose)
 
     def _store(self, images: Images, size: int, channels: int = 3) -> ImageStore:
-        if not isinstance(images, np.ndarray) or (images.ndim == 1 and images.dtype.kind in "UO"):
+        if not isinstance(images, np.ndarray) or _are_paths(images):
             paths, reporter = _paths(images), self._reporter()
             store, _, skipped = decode_cached(paths, size, channels=channels, cache=None, reporter=reporter)
             if skipped:
@@ -136,36 +140,67 @@ class Discoverer(ClusterMixin, BaseEstimator):
             )
         return ImageStore.from_pixels(images)
 
-    def _apply(self, images: Images, *, logits: bool) -> torch.Tensor:
-        check_is_fitted(self, "model_")
+    def _apply(self, images: Images, of: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        """What a function of the model gives for images, [N, …]; of files only some are in memory at a time."""
+        if not _are_paths(images):
+            return self._apply_at_once(images, of)
+        paths, block = _paths(images), block_within(self.model_.encoder.size, self.model_.encoder.channels)
+        return torch.cat([self._apply_at_once(paths[i : i + block], of) for i in range(0, len(paths), block)])
+
+    def _apply_at_once(self, images: Images, of: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
         model, encoder = self.model_, self.model_.encoder
         store = self._store(images, encoder.size, encoder.channels)
         if store.shape != (encoder.channels, encoder.size, encoder.size):
             channels, height, width = store.shape
             expected = f"{encoder.size} x {encoder.size} x {encoder.channels}"
             raise UserError(f"the model was trained on images of {expected}, these are {height} x {width} x {channels}")
-        of = model.forward if logits else model.features
         device = pick_device(self.device)
         return read_features(model, store, device, self._reporter(), title="predicting", of=of).cpu()
 
     def predict_proba(self, images: Images) -> np.ndarray:
         """Probabilities [N, old + new]; columns follow ``classes_``."""
-        return self._apply(images, logits=True).softmax(1).numpy()
+        check_is_fitted(self, "model_")
+        return self._apply(images, self.model_.forward).softmax(1).numpy()
 
-    def predict(self, images: Images) -> np.ndarray:
-        """A category, old or new, for every image [N]."""
-        best = self._apply(images, logits=True).argmax(1).numpy()
-        return self.classes_[best]
+    def predict(self, images: Images, reject: float | None = None) -> np.ndarray:
+        """A category, old or new, for every image [N]; with ``reject``, the share of images of the categories that may
+        be mistaken, -1 (among strings: None) for images that fit none of them."""
+        check_is_fitted(self, "model_")
+        if reject is None:
+            return self.classes_[self._apply(images, self.model_.forward).argmax(1).numpy()]
+        require_calibrated(self.model_, reject)
+        judged = self._apply(images, self.model_.judge)
+        categories = self.classes_[judged[:, :-1].argmax(1).numpy()]
+        categories[self._fits(judged) <= reject] = -1 if self.model_.numbered else None
+        return categories
+
+    def calibrate(self, images: Images) -> Discoverer:
+        """Learn from images of the categories that were not trained on how strange such may be; for ``reject``."""
+        check_is_fitted(self, "model_")
+        calibrate(self.model_, self._apply(images, self.model_.judge))
+        return self
+
+    def score_samples(self, images: Images) -> np.ndarray:
+        """How well images fit the categories, [N]: the share of held-out images that are at least as strange."""
+        check_is_fitted(self, "model_")
+        require_calibrated(self.model_)
+        return self._fits(self._apply(images, self.model_.judge))
+
+    def _fits(self, judged: torch.Tensor) -> np.ndarray:
+        assert self.model_.strangeness is not None
+        return self.model_.strangeness.fit(judged[:, -1]).numpy()
 
     def transform(self, images: Images) -> np.ndarray:
         """Features [N, D] of images: what categories were found in."""
-        return self._apply(images, logits=False).numpy()
+        check_is_fitted(self, "model_")
+        return self._apply(images, self.model_.features).numpy()
 
     def score(self, images: Images, truth: Sequence[Any]) -> float:
         """Clustering accuracy of ``predict``: the share of images that agree with the truth under the best matching of
         categories, old and new alike."""
+        check_is_fitted(self, "model_")
         _, true = np.unique(np.asarray(truth), return_inverse=True)
-        return clustering_accuracy(self._apply(images, logits=True).argmax(1).numpy(), true)
+        return clustering_accuracy(self._apply(images, self.model_.forward).argmax(1).numpy(), true)
 
     def save(self, folder: str | Path) -> None:
         """Write the model (weights and description) to a folder; ``newfound.load`` gives it back."""
@@ -221,6 +256,11 @@ def _seed(random_state: Any) -> int:
     if not isinstance(random_state, int | np.integer) or not 0 <= random_state < 2**31:
         raise UserError(f"random_state is a whole number from 0 to {2**31 - 1:,} or None, not {brief(random_state)}")
     return int(random_state)
+
+
+def _are_paths(images: Any) -> bool:
+    """Whether images are given as a list (or whatever is no array of pixels or features)."""
+    return not isinstance(images, np.ndarray) or (images.ndim == 1 and images.dtype.kind in "UO")
 
 
 def _paths(images: Any) -> list[str | Path]:

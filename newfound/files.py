@@ -8,7 +8,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 
 def sync(path: Path) -> None:
@@ -20,17 +20,25 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Replace ``path`` by ``content`` in one rename."""
+@contextlib.contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to, which becomes ``path`` by one rename at the end; if writing fails it is removed."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.writing")
     try:
-        temporary.write_bytes(content)
+        with open(temporary, "wb") as file:
+            yield file
         sync(temporary)
         os.replace(temporary, path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
     sync(path.parent)
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Replace ``path`` by ``content`` in one rename."""
+    with new_file(path) as file:
+        file.write(content)
 
 
 def write_text(path: Path, text: str) -> None:

@@ -18,8 +18,10 @@ from newfound.files import new_directory
 from newfound.nets import build
 from newfound.nets.heads import Whitened
 from newfound.nets.normalise import Normalise
+from newfound.strangeness import Strangeness
 
-FORMAT = 1
+FORMAT = 2
+"""Since 2 a model may hold what tells strange images; models of format 1 hold nothing of it."""
 
 
 class Encoder(nn.Module):
@@ -84,6 +86,7 @@ class Model(nn.Module):
         self.numbered = False
         """Whether the known categories were given as whole numbers."""
         self.classifier = nn.Linear(encoder.width, len(known) + len(novel))
+        self.strangeness: Strangeness | None = None
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -103,6 +106,12 @@ class Model(nn.Module):
         with torch.autocast(features.device.type, enabled=False):  # differences of large numbers: bfloat16 loses them
             logits: Tensor = self.classifier(features.float())
         return logits
+
+    def judge(self, images: Tensor) -> Tensor:
+        """Logits, and in a last column how strange each image is (0 where nothing tells): [N, known + novel + 1]."""
+        features = self.features(images).float()
+        strange = self.strangeness(features) if self.strangeness else features.new_zeros(len(features))
+        return torch.cat([self.logits(features), strange[:, None]], 1)
 
     def save(self, path: Path) -> None:
         """Write ``path``/model.safetensors and model.json, both or neither."""
@@ -127,6 +136,8 @@ class Model(nn.Module):
             "novel": list(self.novel),
             "numbered": self.numbered,
             "unit_features": self.unit_features,
+            "exemplars": len(self.strangeness.exemplars) if self.strangeness else 0,
+            "held_out": len(self.strangeness.held_out) if self.strangeness else 0,
         }
 
 
@@ -143,18 +154,29 @@ def load_model(path: Path) -> Model:
         writer = description.get("newfound", "?")
         raise UserError(f"{path} was written by a newer newfound ({writer}; this is {__version__}): update newfound")
     try:
-        model = _from_description(description)
+        with torch.device("meta"):  # takes no memory, which a description could ask too much of
+            promised = _from_description(description).state_dict()
+    except UserError as error:
+        raise UserError(f"{path / 'model.json'}: {error}") from None
     except (KeyError, TypeError, ValueError) as error:
-        if isinstance(error, UserError):
-            raise
         raise UserError(f"{path / 'model.json'} does not describe a model: {error!r}") from None
     try:
         tensors = load_file(path / "model.safetensors")
+        _require_shapes(promised, tensors)
+        model = _from_description(description)
         model.load_state_dict(tensors)
-    except (OSError, SafetensorError, RuntimeError) as error:
+    except (OSError, SafetensorError, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise UserError(f"{path / 'model.safetensors'} does not hold the weights of this model: {reason}") from None
     return model.eval()
+
+
+def _require_shapes(promised: dict[str, Tensor], found: dict[str, Tensor]) -> None:
+    for name in sorted(promised.keys() | found.keys()):
+        if name not in found or name not in promised:
+            raise ValueError(f"{name[:80]} is {'missing' if name in promised else 'unknown'}")
+        if promised[name].shape != found[name].shape:
+            raise ValueError(f"{name} has the shape {list(found[name].shape)}, not {list(promised[name].shape)}")
 
 
 def _from_description(description: dict[str, Any]) -> Model:
@@ -171,4 +193,9 @@ def _from_description(description: dict[str, Any]) -> Model:
     unit = bool(description["unit_features"])
     model = Model(encoder, known, novel, method=str(description["method"]), unit_features=unit)
     model.numbered = bool(description["numbered"])
+    exemplars, held_out = int(description.get("exemplars", 0)), int(description.get("held_out", 0))
+    if not (0 <= exemplars <= 2**17 and 0 <= held_out <= 2**20):
+        raise ValueError(f"{exemplars} exemplars and {held_out} images held out")
+    if exemplars:
+        model.strangeness = Strangeness(exemplars, encoder.width, held_out)
     return model

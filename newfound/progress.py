@@ -10,6 +10,14 @@ from typing import Any, TextIO
 
 SECONDS_BETWEEN_LINES = 10.0
 
+PICTURES = {code: 0x2400 + code for code in range(32)} | {127: 0x2421} | dict.fromkeys(range(128, 160), 0xFFFD)
+"""Control characters, which a terminal would obey, and what is shown in their place."""
+
+
+def visible(text: str) -> str:
+    """The text without control characters: names of files may hold them."""
+    return text.translate(PICTURES)
+
 
 def format_seconds(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
@@ -121,7 +129,7 @@ class Reporter:
 
     def say(self, text: str) -> None:
         if not self.quiet:
-            print(text, file=self.stream, flush=True)
+            print(visible(text), file=self.stream, flush=True)
 
     def warn(self, text: str) -> None:
-        print(f"warning: {text}", file=self.stream, flush=True)
+        print(f"warning: {visible(text)}", file=self.stream, flush=True)

@@ -30,6 +30,9 @@ DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 MOST_THREADS = 1024
 
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""How a cell begins that a spreadsheet calculates, instead of showing it; the last four are = + - @ at full width."""
+
 CONFUSION = "confusion.csv"
 CONFUSION_COLUMNS = ("part", "found", "truth", "images")
 
@@ -170,7 +173,7 @@ class Run:
         path = self.folder / name
         try:
             with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
-                rows = list(csv.DictReader(file))
+                rows = parse_table(file)
         except FileNotFoundError:
             raise self._unfinished() from None
         except (OSError, csv.Error) as error:
@@ -184,15 +187,42 @@ class Run:
 
 
 def format_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """CSV text that reads back as it was given. Python leaves a carriage return without quotes, and then a row that has
-    one ends there for every reader; such a row is quoted throughout."""
+    """CSV text that ``parse_table`` reads back as it was given, and in which a spreadsheet finds no formula.
+
+    A name that a spreadsheet would calculate gets ./ before it where it is a file's, which is the same path, and an
+    apostrophe where it is not. Python leaves a carriage return without quotes, and then a row that has one ends there
+    for every reader; such a row is quoted throughout."""
     text = io.StringIO()
     plain = csv.writer(text, lineterminator="\n")
     quoted = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
     plain.writerow(header)
+    marks = [_mark(column) for column in header]
     for row in rows:
-        (quoted if any("\r" in cell for cell in row) else plain).writerow(row)
+        cells = [mark + cell if _calculates(cell, mark) else cell for mark, cell in zip(marks, row, strict=True)]
+        (quoted if any("\r" in cell for cell in cells) else plain).writerow(cells)
     return text.getvalue()
+
+
+def parse_table(file: Iterable[str]) -> list[dict[str, str]]:
+    """The rows of such a table, by the names of its columns."""
+    rows: list[dict[str, str]] = list(csv.DictReader(file))
+    for row in rows:
+        for column, cell in row.items():
+            mark = _mark(column)
+            if isinstance(cell, str) and cell.startswith(mark) and _calculates(cell, mark):
+                row[column] = cell.removeprefix(mark)
+    return rows
+
+
+def _mark(column: str) -> str:
+    return "./" if column in ("image", "file") else "'"
+
+
+def _calculates(cell: str, mark: str) -> bool:
+    """Whether a spreadsheet would take the cell for a formula, or somebody for one that was marked already."""
+    while cell.startswith(mark):
+        cell = cell.removeprefix(mark)
+    return cell.startswith(FORMULA)
 
 
 def check_free(folder: Path) -> None:

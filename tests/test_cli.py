@@ -189,32 +189,6 @@ def test_changed_images_stop_a_resume(tmp_path, finished):
     assert "have changed since it began (labelled 1 then" in done.stderr
 
 
-def test_a_run_in_use_is_left_alone(tmp_path, finished):
-    import fcntl
-    import shutil
-
-    run = tmp_path / "run"
-    shutil.copytree(finished, run)
-    (run / "result.json").unlink()
-    with open(run / ".lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        done = newfound("resume", run)
-    assert done.returncode == 2
-    assert "in use by another process" in done.stderr
-
-
-def test_a_run_of_a_newer_version_says_so(tmp_path, finished):
-    import shutil
-
-    run = tmp_path / "run"
-    shutil.copytree(finished, run)
-    text = (run / "settings.yaml").read_text()
-    (run / "settings.yaml").write_text(text.replace("format: 1", "format: 99"))
-    done = newfound("resume", run)
-    assert done.returncode == 2
-    assert "newer newfound" in done.stderr
-
-
 def test_ctrl_c_leaves_a_run_that_resumes(tmp_path):
     import signal
 
@@ -252,8 +226,11 @@ def test_a_path_the_system_refuses_is_one_line_and_status_2(name, monkeypatch, c
 def test_other_failures_of_a_file_are_one_line_and_status_1(monkeypatch, capsys):
     error = OSError(errno.EIO, "Input/output error", "some/where")
     assert status_of(error, monkeypatch, capsys) == (1, ["newfound: some/where: Input/output error"])
+
+
+def test_a_full_disk_is_one_line_and_status_2(monkeypatch, capsys):
     status, lines = status_of(OSError(errno.ENOSPC, "No space left", "some/where"), monkeypatch, capsys)
-    assert status == 1
+    assert status == 2
     assert len(lines) == 1
     assert "the disk is full" in lines[0]
 

@@ -13,7 +13,7 @@ from newfound.data.sources import DATASETS
 from newfound.errors import Interrupted
 from newfound.methods import METHODS
 from newfound.progress import Reporter
-from newfound.run import Run, format_table
+from newfound.run import Run, format_table, parse_table
 
 QUICK = {"stage1.epochs": 2}
 TINY = {"network": "tiny", "data.size": 8, "stage1.epochs": 1, "stage1.batch": 4}
@@ -96,9 +96,19 @@ def test_names_of_any_bytes_survive_a_run(folders, tmp_path):
 
 def test_a_table_reads_back_as_it_was_written():
     rows = [["plain.png", "a"], ["a\rb.png", "c"], ['a\r\nb,"c"\n.png', "\r"], ["", " x "]]
+    rows += [["=1.png", "=1"], ["'=1.png", "'=1"], ["./=1.png", "''=1"], ["=", "'"], ["-1", "'a"], ["+\r", "./=1"]]
     text = format_table(["image", "category"], rows)
-    assert list(csv.reader(io.StringIO(text, newline=""))) == [["image", "category"], *rows]
+    assert [list(row.values()) for row in parse_table(io.StringIO(text, newline=""))] == rows
     assert text.startswith("image,category\nplain.png,a\n")
+
+
+def test_a_spreadsheet_finds_no_formula_in_a_table():
+    names = ["=1", "+1", "-1", "@a", "\t=1", "\r=1", "\n=1", "\uff1d1", "./=1", "'=1"]
+    text = format_table(["image", "category"], ([name, name] for name in names))
+    cells = list(csv.reader(io.StringIO(text, newline="")))[1:]
+    assert cells[0] == ["./=1", "'=1"]
+    for row in cells:
+        assert all(cell[0] in ".'" for cell in row)
 
 
 @pytest.mark.parametrize("option", ["out", "cache"])

@@ -56,8 +56,21 @@ ALLOWED = {
     "losses": {"losses"},
     "balance": set(),
     "prototypes": {"balance"},
-    "model": {"nets"},
-    "methods": {"methods", "engine", "data", "views", "nets", "cluster", "losses", "prototypes", "balance", "model"},
+    "strangeness": set(),
+    "model": {"nets", "strangeness"},
+    "methods": {
+        "methods",
+        "engine",
+        "data",
+        "views",
+        "nets",
+        "cluster",
+        "losses",
+        "prototypes",
+        "balance",
+        "model",
+        "strangeness",
+    },
 }
 FOR_ALL = {"errors", "progress", "files", "settings", "_version"}
 HIDDEN = {"Answers", "Reading"}

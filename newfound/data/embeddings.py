@@ -9,16 +9,21 @@ from pathlib import Path
 import numpy as np
 
 from newfound.data.answers import read_table, same_name
-from newfound.data.collection import Pool, Reading, assemble
+from newfound.data.collection import Pool, Reading, Skipped, assemble
+from newfound.data.duplicates import leave_out_known
 from newfound.data.vectors import VectorStore
 from newfound.errors import UserError
+from newfound.progress import Reporter
 
 
-def read_embeddings(features: Path, *, ids: Path | None, labels: Path, n_novel: int, seed: int) -> Reading:
+def read_embeddings(
+    features: Path, *, ids: Path | None, labels: Path, n_novel: int, seed: int, reporter: Reporter | None = None
+) -> Reading:
     """A collection whose images are the rows of ``features``.
 
     ``ids`` names them, row by row; without it they are called by their numbers, from 0. ``labels`` (image,label) has
-    the category of the known ones; rows that it does not list, or lists without a label, are to be discovered in.
+    the category of the known ones; rows that it does not list, or lists without a label, are to be discovered in;
+    those that are the same as a known one are ``skipped``.
     """
     vectors = read_vectors(features)
     names = _read_ids(ids, len(vectors)) if ids else [str(row) for row in range(len(vectors))]
@@ -29,14 +34,12 @@ def read_embeddings(features: Path, *, ids: Path | None, labels: Path, n_novel: 
             known = f"{str(ids)!r} has no such line" if ids else f"rows are called 0 to {len(names) - 1}"
             raise UserError(f"{str(labels)!r}, line {row.line}: image {name!r} has no features: {known}")
         categories[place[name]] = row.label or None
-    labelled = np.array([category is not None for category in categories])
-    return assemble(
-        Pool(VectorStore(vectors), names, categories),
-        labelled=np.flatnonzero(labelled),
-        unlabelled=np.flatnonzero(~labelled),
-        n_novel=n_novel,
-        seed=seed,
-    )
+    has_label = np.array([category is not None for category in categories])
+    labelled, unlabelled = np.flatnonzero(has_label), np.flatnonzero(~has_label)
+    pool = Pool(VectorStore(vectors), names, categories)
+    unlabelled, same = leave_out_known(pool, labelled, unlabelled, reporter or Reporter(quiet=True))
+    skipped = tuple(Skipped(names[one], f"the same features as {names[other]!r}") for one, other in same.items())
+    return assemble(pool, labelled=labelled, unlabelled=unlabelled, n_novel=n_novel, seed=seed, skipped=skipped)
 
 
 def read_vectors(path: Path) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from newfound.data.answers import read_table
 from newfound.data.cache import decode_cached
 from newfound.data.collection import Pool, Reading, Skipped, assemble
+from newfound.data.duplicates import leave_out_known
 from newfound.errors import UserError
 from newfound.progress import Reporter
 
@@ -67,13 +68,12 @@ def read_folders(
 
     ``labelled`` has one folder a category, with images anywhere below it, or any shape if ``labels`` names a table of
     images (relative to ``labelled``) and labels. Names are paths relative to the one folder or the other. Files that
-    cannot be used are in ``skipped``, with the reason.
+    cannot be used, or that are in both folders, are in ``skipped``, with the reason.
     """
     _require_apart(labelled, unlabelled)
     known, aside = _by_folder(labelled) if labels is None else _by_table(labelled, labels)
     pile = _pile(unlabelled)
     paths = [labelled / name for name in known] + [unlabelled / name for name in pile]
-    _require_no_shared_file(paths[: len(known)], paths[len(known) :])
     reporter = reporter or Reporter(quiet=True)
     images, kept, unread = decode_cached(paths, size, cache=cache, reporter=reporter, workers=workers)
 
@@ -87,13 +87,19 @@ def read_folders(
         categories=[known[names[place]] if place < len(known) else None for place in kept],
     )
     row = np.arange(len(kept))
+    labelled_rows = row[kept < len(known)]
+    pile_rows, same = leave_out_known(pool, labelled_rows, row[kept >= len(known)], reporter)
+    twice = [
+        Skipped(str(unlabelled / pool.names[one]), f"the same image as {str(labelled / pool.names[other])!r}")
+        for one, other in same.items()
+    ]
     return assemble(
         pool,
-        labelled=row[kept < len(known)],
-        unlabelled=row[kept >= len(known)],
+        labelled=labelled_rows,
+        unlabelled=pile_rows,
         n_novel=n_novel,
         seed=seed,
-        skipped=tuple(sorted((*aside, *unread), key=lambda skip: skip.file)),
+        skipped=tuple(sorted((*aside, *unread, *twice), key=lambda skip: skip.file)),
     )
 
 
@@ -103,7 +109,7 @@ def _by_folder(root: Path) -> tuple[dict[str, str], list[Skipped]]:
     if not categories:
         raise UserError(
             f"{str(root)!r} has no category folders: put the images of each category you know in a folder of its own "
-            "there, or give a table of labels (image,label)"
+            "there, or give a table of labels (image,label) with --labels"
         )
     known: dict[str, str] = {}
     loose = []
@@ -167,19 +173,6 @@ def _require_apart(labelled: Path, unlabelled: Path) -> None:
         f"the labelled images {str(labelled)!r} and the unlabelled ones {str(unlabelled)!r} {found}: "
         "an image is either known or to be discovered, so move one of the two elsewhere"
     )
-
-
-def _require_no_shared_file(labelled: Iterable[Path], unlabelled: Iterable[Path]) -> None:
-    known: dict[tuple[int, int], Path] = {}
-    for path in labelled:
-        if os.path.isfile(path):
-            known[_identity(path)] = path
-    for path in unlabelled:
-        if os.path.isfile(path) and (same := known.get(_identity(path))):
-            raise UserError(
-                f"{str(same)!r} among the labelled images and {str(path)!r} among the unlabelled ones are one file: "
-                "an image is either known or to be discovered, so remove one of the two"
-            )
 
 
 def _require_an_image_each(root: Path, known: dict[str, str], reasons: dict[str, str]) -> None:

@@ -21,8 +21,19 @@ BLOCK = 4096
 GREY = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
 
+def block_within(size: int, channels: int, most: int = 2**26) -> int:
+    """How many files' images are in memory together if they may take ``most`` bytes; 64 at the least."""
+    return max(64, min(BLOCK, most // (channels * size * size)))
+
+
 def decode_blocks(
-    paths: Sequence[Path | str], size: int, channels: int, reporter: Reporter, workers: int | None = None
+    paths: Sequence[Path | str],
+    size: int,
+    channels: int,
+    reporter: Reporter,
+    workers: int | None = None,
+    *,
+    block_size: int = BLOCK,
 ) -> Iterator[tuple[np.ndarray, list[str | None]]]:
     """Images uint8 [n, channels, size, size] of the next n files, in the order given whatever the number of workers;
     and for each of the n files why it could not be read, None where its image is in its place.
@@ -32,8 +43,8 @@ def decode_blocks(
     pool = ThreadPoolExecutor(workers or min(_processors(), MOST_WORKERS))
     try:
         with reporter.task("reading images", len(paths)) as task:
-            for first in range(0, len(paths), BLOCK):
-                block = paths[first : first + BLOCK]
+            for first in range(0, len(paths), block_size):
+                block = paths[first : first + block_size]
                 images = np.zeros((len(block), channels, size, size), dtype=np.uint8)
 
                 turns = [slice(i, i + FILES_A_TURN) for i in range(0, len(block), FILES_A_TURN)]

@@ -166,8 +166,14 @@ class Source:
     """One task of a data set that has several."""
     features: str | None = None
     ids: str | None = None
+    hold_out: float | None = None
+    """The share of the labelled images that is kept from training, if others than ``data.holdout`` takes."""
 
     def __post_init__(self) -> None:
+        if self.hold_out is not None and self.dataset:
+            raise UserError("--hold-out is for folders and features: data sets have test images of their own")
+        if self.hold_out is not None and not 0 <= self.hold_out <= 0.5:
+            raise UserError(f"--hold-out {self.hold_out}: it has to be from 0 to 0.5, a share of the labelled images")
         if self.ids and not self.features:
             raise UserError("--ids names the rows of --features: give both")
         if self.features:
@@ -219,7 +225,12 @@ class Source:
             assert self.n_novel
             ids = Path(self.ids) if self.ids else None
             return read_embeddings(
-                Path(self.features), ids=ids, labels=Path(self.labels), n_novel=self.n_novel, seed=request.seed
+                Path(self.features),
+                ids=ids,
+                labels=Path(self.labels),
+                n_novel=self.n_novel,
+                seed=request.seed,
+                reporter=request.reporter,
             )
         if self.dataset is not None:
             reading = DATASETS[self.dataset].read(replace(request, root=Path(self.data) if self.data else None))

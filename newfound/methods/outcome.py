@@ -13,6 +13,7 @@ from torch import Tensor
 from newfound.data.collection import Collection, Task
 from newfound.engine.loop import Engine
 from newfound.model import Model
+from newfound.strangeness import learn_exemplars
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,19 @@ def predict_novel(model: Model, features: Tensor, collection: Collection) -> Ten
     for _, rows, own in by_task(collection, features.device):
         probabilities[rows, own] = logits[rows, own].softmax(1)
     return probabilities
+
+
+def learn_strangeness(outcome: Outcome, collection: Collection, engine: Engine) -> None:
+    """Have the model tell images that fit none of its categories. How strange images of the categories may be is
+    measured on the test images, which were not trained on; without any, it remains to be calibrated."""
+    model, first, features = outcome.model, collection.n_labelled, outcome.features
+    if features is None:
+        features = engine.features(model, engine.train_images, title="reading features", of=model.features)
+    categories = np.concatenate([collection.labels[:first], len(model.known) + outcome.assignments])
+    model.strangeness = learn_exemplars(features, categories, engine.seed)
+    if collection.test is not None:
+        judged = engine.features(model, collection.test, title="images held out", of=model.judge)
+        model.strangeness.calibrate(judged[:, -1])
 
 
 def novel_names(collection: Collection) -> tuple[str, ...]:

@@ -7,13 +7,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from newfound.progress import visible
+
 LENGTHS = (200, 140, 100, 70, 48, 32, 20, 12)
 
 
 def displayed(name: str) -> str:
     """The name as it can be shown: bytes that are not UTF-8 become �, control characters their pictures (␊)."""
-    text = name.encode("utf-8", errors="surrogateescape").decode("utf-8", errors="replace")
-    return "".join(chr(0x2400 + ord(c)) if ord(c) < 32 else "␡" if c == "\x7f" else c for c in text)
+    return visible(name.encode("utf-8", errors="surrogateescape").decode("utf-8", errors="replace"))
 
 
 def shortened(name: str, most: int) -> str:

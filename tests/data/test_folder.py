@@ -18,6 +18,7 @@ from newfound.errors import UserError
 from newfound.progress import Reporter
 
 RED, GREEN, BLUE, WHITE, GREY = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 255), (100, 100, 100)
+KNOWN = (250, 9, 9), (9, 250, 9), (9, 9, 250)
 NOT_UTF8 = os.fsdecode(b"caf\xe9") if sys.platform != "darwin" else "café"  # macOS has no such names
 NOISE = np.random.default_rng(0).integers(0, 256, (40, 60, 3), dtype=np.uint8)
 
@@ -30,9 +31,9 @@ def save(path, colour=RED, size=(12, 8), **options):
 @pytest.fixture
 def known(tmp_path):
     """Two categories, of two images and of one."""
-    save(tmp_path / "known" / "cat" / "a.png", RED)
-    save(tmp_path / "known" / "cat" / "far" / "below" / "b.png", GREEN)
-    save(tmp_path / "known" / "dog" / "c.png", BLUE)
+    save(tmp_path / "known" / "cat" / "a.png", KNOWN[0])
+    save(tmp_path / "known" / "cat" / "far" / "below" / "b.png", KNOWN[1])
+    save(tmp_path / "known" / "dog" / "c.png", KNOWN[2])
     return tmp_path / "known"
 
 
@@ -79,7 +80,7 @@ def test_categories_are_folders_and_the_names_are_relative_paths(known, pile):
 def test_each_row_of_the_collection_is_the_image_of_its_name(known, pile):
     reading = read(known, pile)
     images = reading.collection.train.images
-    assert [tuple(image[:, 0, 0].tolist()) for image in images[:3]] == [RED, GREEN, BLUE]
+    assert [tuple(image[:, 0, 0].tolist()) for image in images[:3]] == list(KNOWN)
     for name, image in zip(reading.names.unlabelled, images[3:], strict=True):
         assert image.unique().tolist() == [int(Path(name).stem)]
 
@@ -428,17 +429,18 @@ def test_one_folder_for_both_or_one_inside_the_other_is_refused(known, pile, tmp
 
 
 @pytest.mark.parametrize("link", ["file", "folder", "hard"])
-def test_a_file_that_is_in_both_folders_is_refused(known, pile, link):
+def test_a_file_that_is_in_both_folders_is_left_out_of_the_pile(known, pile, link):
+    new = pile / "new"
     if link == "file":
-        (pile / "new").symlink_to(known / "dog" / "c.png")
+        new.symlink_to(known / "dog" / "c.png")
     elif link == "folder":
-        (pile / "new").symlink_to(known / "dog")
+        new.symlink_to(known / "dog")
     else:
-        (pile / "new").hardlink_to(known / "dog" / "c.png")
-    message = refusal(known, pile)
-    assert "are one file" in message
-    assert str(known / "dog" / "c.png") in message
-    assert str(pile / "new") in message
+        new.hardlink_to(known / "dog" / "c.png")
+    reading = read(known, pile)
+    assert (reading.collection.n_labelled, reading.collection.n_unlabelled) == (3, 20)
+    place = str(new / "c.png") if link == "folder" else str(new)
+    assert reasons_of(reading) == {place: f"the same image as {str(known / 'dog' / 'c.png')!r}"}
 
 
 def test_names_that_would_break_a_line_are_escaped_in_messages(known, pile):

@@ -141,9 +141,9 @@ def test_each_name_of_imagenet_reads_its_subset(tmp_path, monkeypatch, subset):
 
 
 def test_folders_are_read_with_the_number_asked_for(tmp_path):
-    for path in ("known/a/1.png", "pile/2.png", "pile/3.png"):
+    for grey, path in enumerate(("known/a/1.png", "pile/2.png", "pile/3.png")):
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (9, 9)).save(tmp_path / path)
+        Image.new("RGB", (9, 9), (grey,) * 3).save(tmp_path / path)
     source = Source(labelled=str(tmp_path / "known"), unlabelled=str(tmp_path / "pile"), n_novel=2)
     collection = source.read(REQUEST).collection
     assert (collection.n_labelled, collection.n_unlabelled, collection.n_novel) == (1, 2, 2)

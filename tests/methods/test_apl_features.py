@@ -14,7 +14,7 @@ from newfound.discovery import discover, resume
 from newfound.engine import loop
 from newfound.errors import Interrupted, UserError
 from newfound.estimator import load
-from newfound.predict import predict_paths
+from newfound.predict import Predictor
 from newfound.progress import Reporter
 from newfound.run import Run
 
@@ -54,26 +54,30 @@ def test_whitening_finds_what_plain_clusters_do_not(tmp_path):
     assert clustering_accuracy(outcome.assignments, true) >= rows["whitened"] - 0.02
 
 
+def predicted(found, paths):
+    return list(Predictor(found.folder, device="cpu", reporter=QUIET).predict(paths))
+
+
 def test_predictions_agree_with_the_run_and_know_the_old_categories(found):
     source = found.folder.parent / "in"
-    rows = predict_paths(found.folder, [source / "features.npy"], device="cpu", reporter=QUIET)
+    rows = predicted(found, [source / "features.npy"])
     assert len(rows) == 480
-    assert rows[5][0].endswith("features.npy:5")
+    assert rows[5].image.endswith("features.npy:5")
     category = dict(zip(found.images, found.categories, strict=True))
     labels = dict(line.split(",") for line in (source / "labels.csv").read_text().split())
     expected = category | labels
-    right = np.mean([expected[f"img/{i:03d}.jpg"] == name for i, (_, name, _) in enumerate(rows)])
+    right = np.mean([expected[f"img/{i:03d}.jpg"] == name for i, name in enumerate(row.category for row in rows)])
     assert right > 0.95
     features = np.load(source / "features.npy")
-    assert load(found.folder).predict(features).tolist() == [name for _, name, _ in rows]
+    assert load(found.folder).predict(features).tolist() == [row.category for row in rows]
 
 
 def test_features_of_another_width_are_refused(found, tmp_path):
     np.save(tmp_path / "other.npy", np.zeros((3, 7), np.float32))
     with pytest.raises(UserError, match="7 numbers for each image, and the run was made of 24"):
-        predict_paths(found.folder, [tmp_path / "other.npy"], device="cpu", reporter=QUIET)
+        predicted(found, [tmp_path / "other.npy"])
     with pytest.raises(UserError, match=r"made of features: give \.npy files"):
-        predict_paths(found.folder, [tmp_path], device="cpu", reporter=QUIET)
+        predicted(found, [tmp_path])
 
 
 @pytest.mark.parametrize("stop", [3, 7, 10])
@@ -142,11 +146,11 @@ def test_a_backbone_is_used_saved_and_computed_once(folders, tmp_path, monkeypat
     assert (settings.method, settings.network, settings.data.size) == ("apl-features", NAME, 224)
     assert len(settings.digest) == 32
     file.unlink()  # the model holds the weights
-    rows = predict_paths(found.folder, [tmp_path / "pile"], device="cpu", reporter=QUIET)
+    rows = predicted(found, [tmp_path / "pile"])
     category = dict(zip(found.images, found.categories, strict=True))
-    for image, name, sure in rows:
-        assert 0 < sure <= 1
-        assert name in (category[image.removeprefix(f"{tmp_path}/pile/")], "red", "blue")
+    for row in rows:
+        assert 0 < row.confidence <= 1
+        assert row.category in (category[row.image.removeprefix(f"{tmp_path}/pile/")], "red", "blue")
     from newfound.methods import features
 
     monkeypatch.setattr(features.Encoder, "raw", lambda *_: pytest.fail("features were computed again"))

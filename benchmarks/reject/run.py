@@ -1,0 +1,127 @@
+"""How many images `predict --reject 0.05` rejects, of categories it knows and of one it has never met: record.json.
+
+    python benchmarks/reject/run.py [--methods kmeans apl-features apl] [--digits 0 1 …]
+
+Each of scikit-learn's digits in turn is foreign: it is in no image that is trained on. Of the others the even ones are
+known and the odd ones novel, and a run holds some labelled images out as it does for folders. Every fourth image of
+these digits was neither trained on nor held out; of them, and of all images of the foreign digit, the share rejected is
+counted. apl-features learns from the 64 pixels, as from embeddings somebody has.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import subprocess
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from newfound.data.digits import read_split
+from newfound.data.holdout import set_aside
+from newfound.data.store import ImageStore
+from newfound.data.vectors import VectorStore
+from newfound.engine.loop import Engine
+from newfound.methods import get_method
+from newfound.methods.outcome import learn_strangeness
+from newfound.recipe import resolve_settings
+from newfound.settings import to_mapping
+
+RECORD = Path(__file__).parent / "record.json"
+REJECT = 0.05
+RECIPES = {"kmeans": "kmeans-digits", "apl": "apl-digits", "apl-features": "apl-features"}
+
+
+def foreign_images(digit: int) -> ImageStore:
+    """All images of that digit."""
+    reading = read_split(0, known=(digit,), novel=((digit + 1) % 10,))
+    collection = reading.collection
+    assert collection.test is not None
+    assert reading.answers is not None
+    test = np.array(reading.answers.test) == str(digit)
+    parts = [collection.train.take(collection.labelled), collection.test.take(np.flatnonzero(test))]
+    return ImageStore(torch.cat([part.images for part in parts]))
+
+
+def run_one(method: str, digit: int) -> dict[str, float]:
+    """The shares rejected, and the time."""
+    known, novel = ([d for d in range(10) if d % 2 == odd and d != digit] for odd in (0, 1))
+    reading = read_split(0, tuple(known), tuple(novel))
+    test, answers, foreign = reading.collection.test, reading.answers, foreign_images(digit)
+    assert test is not None
+    assert answers is not None
+    reading = set_aside(replace(reading, collection=replace(reading.collection, test=None)), None, 0)
+    collection = reading.collection
+    if method == "apl-features":
+        test, foreign = as_vectors(test), as_vectors(foreign)
+        collection = replace(collection, train=as_vectors(collection.train), test=as_vectors(collection.test))
+    began = time.monotonic()
+    engine = Engine(collection, torch.device("cpu"))
+    outcome = get_method(method).load()(resolve_settings(method, RECIPES[method], {})).fit(collection, engine)
+    learn_strangeness(outcome, collection, engine)
+    old = np.isin(answers.test, [str(d) for d in known])
+    rejected = {
+        name: _rejected(outcome.model, engine, images) for name, images in {"": test, "foreign": foreign}.items()
+    }
+    return {
+        "known": float(rejected[""][old].mean()),
+        "novel": float(rejected[""][~old].mean()),
+        "foreign": float(rejected["foreign"].mean()),
+        "held_out": len(collection.test) if collection.test is not None else 0,
+        "seconds": round(time.monotonic() - began, 1),
+    }
+
+
+def as_vectors(images: ImageStore | None) -> VectorStore:
+    assert images is not None
+    return VectorStore(images.images.flatten(1).float() / 255)
+
+
+def _rejected(model: Any, engine: Engine, images: ImageStore) -> np.ndarray:
+    strange = engine.features(model, images, title="", of=model.judge)[:, -1]
+    return model.strangeness.fit(strange).numpy() <= REJECT
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--methods", nargs="+", default=list(RECIPES), choices=list(RECIPES))
+    parser.add_argument("--digits", nargs="+", type=int, default=list(range(10)))
+    chosen = parser.parse_args()
+    torch.set_num_threads(1)
+    rows: dict[str, Any] = json.loads(RECORD.read_text())["rows"] if RECORD.exists() else {}
+    for method in chosen.methods:
+        found = {str(digit): run_one(method, digit) for digit in chosen.digits}
+        mean = {k: statistics.mean(one[k] for one in found.values()) for k in ("known", "novel", "foreign")}
+        rows[method] = {"foreign_digits": found, "mean": mean, "settings": to_mapping(settings_of(method))}
+        print(method, {name: f"{value:.1%}" for name, value in mean.items()}, flush=True)
+        _write(rows)
+
+
+def settings_of(method: str) -> Any:
+    return resolve_settings(method, RECIPES[method], {})
+
+
+def _write(rows: dict[str, Any]) -> None:
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=RECORD.parent).stdout
+    versions = {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__}
+    record = {
+        "reject": REJECT,
+        "seed": 0,
+        "commit": commit.strip(),
+        "hardware": f"{platform.machine()}, 1 thread",
+        "versions": versions,
+        "date": datetime.now(UTC).date().isoformat(),
+        "rows": rows,
+    }
+    RECORD.write_text(json.dumps(record, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
