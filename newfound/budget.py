@@ -108,22 +108,24 @@ class Planned:
     warnings: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Clock:
+    """Seconds there are, None for any number, and seconds that are gone."""
+
+    budget: float | None
+    spent: float
+
+
 def plan_epochs(
-    settings: Settings,
-    collection: Collection,
-    call: Call,
-    *,
-    budget: float | None,
-    spent: float,
-    given: bool,
-    free: bool,
+    settings: Settings, collection: Collection, call: Call, clock: Clock, given: bool, free: bool
 ) -> Planned:
-    """Epochs of stage I for the ``budget``, in seconds, of which ``spent`` are gone; without one, for the number of
-    images, if the recipe's are ``free`` to be changed. Those that the person has ``given`` stay."""
+    """Epochs of stage I for the clock's budget; without one for the number of images, if the recipe's are ``free`` to
+    be changed. Those that the person has ``given`` stay."""
+    budget = clock.budget
     if budget is None:
         return _by_amount(settings, collection) if free and not given else Planned(settings)
     trial = Trial(collection, torch.device(call.device), seed=call.seed, cache=Path(call.cache))
-    left, named = budget * (1 - AFTER) - spent, format_seconds(budget)
+    left, named = budget * (1 - AFTER) - clock.spent, format_seconds(budget)
     if isinstance(settings, FeatureSettings):
         return _read_within(left, named, settings, trial)
     assert isinstance(settings, KMeansSettings | APLSettings)

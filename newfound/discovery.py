@@ -17,7 +17,7 @@ import numpy as np
 
 from newfound._version import __version__
 from newfound.auto import choose
-from newfound.budget import parse_time, plan_epochs
+from newfound.budget import Clock, parse_time, plan_epochs
 from newfound.data.cache import default_cache
 from newfound.data.collection import Reading
 from newfound.data.sources import Request, Source
@@ -26,7 +26,7 @@ from newfound.files import write_json
 from newfound.methods import get_method
 from newfound.progress import Reporter
 from newfound.recipe import backbone_changes, resolve_settings
-from newfound.run import MOST_THREADS, Call, Run, claimed
+from newfound.run import MOST_THREADS, Call, Run, check_free, claimed
 from newfound.settings import Settings, brief, to_mapping
 
 
@@ -153,31 +153,22 @@ def discover(
         place = Path(cache).absolute() if cache else default_cache()
         call = Call(source, seed, str(pick_device(device)), threads or torch.get_num_threads(), str(place))
         _check_numbers(seed, call.threads)
+        check_free(folder)
+        given, start = dict(settings or {}), str(backbone) if backbone else None
+        chosen = choose(
+            source, call.device, method=method, recipe=recipe, backbone=start, domain=domain, settings=given
+        )
+        changes = backbone_changes(chosen.method, chosen.backbone, backbone_arch, bool(features), place)
+        resolved = resolve_settings(chosen.method, chosen.recipe, changes | chosen.changes | given)
         with claimed(folder):
-            given = dict(settings or {})
-            start = str(backbone) if backbone else None
-            chosen = choose(
-                source, call.device, method=method, recipe=recipe, backbone=start, domain=domain, settings=given
-            )
-            changes = backbone_changes(chosen.method, chosen.backbone, backbone_arch, bool(features), place)
-            resolved = resolve_settings(chosen.method, chosen.recipe, changes | chosen.changes | given)
-            for choice in chosen.choices:
-                reporter.say(str(choice))
             reading = read_call(call, resolved, reporter)
             torch.set_num_threads(call.threads)
-            planned = plan_epochs(
-                resolved,
-                reading.collection,
-                call,
-                budget=budget,
-                spent=monotonic() - began,
-                given="stage1.epochs" in given,
-                free=chosen.free,
-            )
-            for choice in planned.choices:
+            clock = Clock(budget, monotonic() - began)
+            planned = plan_epochs(resolved, reading.collection, call, clock, "stage1.epochs" in given, chosen.free)
+            choices, warnings = (*chosen.choices, *planned.choices), (*chosen.warnings, *planned.warnings)
+            for choice in choices:
                 reporter.say(str(choice))
-            choices = (*chosen.choices, *planned.choices)
-            run = Run.create(folder, call, planned.settings, choices, (*chosen.warnings, *planned.warnings))
+            run = Run.create(folder, call, planned.settings, choices, warnings)
     with _interrupted(f"interrupted; {_how_to_go_on(run)}"):
         return _execute(run, reading, reporter)
 
