@@ -121,7 +121,7 @@ def discover(
     ] = None,
     method: Annotated[
         str | None,
-        typer.Option(help="See `newfound methods`; by default kmeans, or apl-features with --backbone or --features."),
+        typer.Option(help="See `newfound methods`; by default what suits the images and the device."),
     ] = None,
     recipe: Annotated[str | None, typer.Option(help="A recipe's name or a YAML file.")] = None,
     backbone: Annotated[
@@ -131,7 +131,11 @@ def discover(
     backbone_arch: Annotated[
         str | None, typer.Option(help="What network is in FILE.safetensors; by default recognised.")
     ] = None,
+    domain: Annotated[
+        str | None, typer.Option(help="natural (photographs) or symbolic (characters); by default as the images look.")
+    ] = None,
     settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as stage1.epochs=50.")] = None,
+    time: Annotated[str | None, typer.Option(help="How long to take, such as 20m: it becomes epochs.")] = None,
     device: Device = "auto",
     threads: Annotated[int, typer.Option(help="CPU threads; 0 takes what there are.", min=0, max=1024)] = 0,
     cache: Cache = None,
@@ -161,7 +165,9 @@ def discover(
             recipe=recipe,
             backbone=backbone,
             backbone_arch=backbone_arch,
+            domain=domain,
             settings=changes,
+            time=time,
             seed=seed,
             device=device,
             threads=threads,

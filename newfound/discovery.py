@@ -5,17 +5,19 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import numpy as np
 
 from newfound._version import __version__
+from newfound.auto import choose
+from newfound.budget import Clock, parse_time, plan_epochs
 from newfound.data.cache import default_cache
 from newfound.data.collection import Reading
 from newfound.data.holdout import set_aside
@@ -24,9 +26,9 @@ from newfound.errors import Interrupted, UserError
 from newfound.files import write_json
 from newfound.methods import get_method
 from newfound.progress import Reporter
-from newfound.recipe import backbone_changes, default_recipe, resolve_settings
-from newfound.run import MOST_THREADS, Call, Run, claimed
-from newfound.settings import Settings, brief
+from newfound.recipe import backbone_changes, resolve_settings
+from newfound.run import MOST_THREADS, Call, Run, check_free, claimed
+from newfound.settings import Settings, brief, to_mapping
 
 
 @dataclass(frozen=True)
@@ -120,7 +122,9 @@ def discover(
     recipe: str | None = None,
     backbone: str | Path | None = None,
     backbone_arch: str | None = None,
+    domain: str | None = None,
     settings: Mapping[str, Any] | None = None,
+    time: str | float | None = None,
     seed: int = 0,
     device: str = "auto",
     threads: int = 0,
@@ -137,11 +141,18 @@ def discover(
     ``backbone`` names a network that others have trained, such as "efficientnet-lite0", or a file of weights
     (of the architecture ``backbone_arch``, by default recognised), or timm:NAME. Or ``features``, an .npy file
     [N, D], stands for the images: ``ids`` names its rows (by default their numbers), and ``labels`` has the categories
-    of the known ones. With either, the method is apl-features unless another is named; otherwise it is kmeans.
+    of the known ones.
+
+    What is not given is chosen: the ``method`` and the recipe from the images, their ``domain`` ("natural" or
+    "symbolic"), how many there are, and the device; the epochs from their number, or from ``time``, such as "20m" (or a
+    number of seconds). What was chosen, and why, is in the result under "auto"; why it may not be trusted, under
+    "warnings".
 
     A share ``hold_out`` of the labelled images of folders (by default a twentieth, if there are 200) is not trained on:
     by them the model tells how strange an image of a category may be (docs/export.md).
     """
+    began = monotonic()
+    budget = None if time is None else parse_time(time)
     reporter = reporter or Reporter(quiet=True)
     source = Source(
         dataset=dataset,
@@ -165,15 +176,24 @@ def discover(
         from newfound.engine.device import pick_device
 
         place = Path(cache).absolute() if cache else default_cache()
-        method = method or ("apl-features" if backbone or features else "kmeans")
-        start = str(backbone) if backbone else None
-        changes = backbone_changes(method, start, backbone_arch, bool(features), place) | dict(settings or {})
-        resolved = resolve_settings(method, recipe or default_recipe(method, *source.recipes), changes)
         call = Call(source, seed, str(pick_device(device)), threads or torch.get_num_threads(), str(place))
         _check_numbers(seed, call.threads)
+        check_free(folder)
+        given, start = dict(settings or {}), str(backbone) if backbone else None
+        chosen = choose(
+            source, call.device, method=method, recipe=recipe, backbone=start, domain=domain, settings=given
+        )
+        changes = backbone_changes(chosen.method, chosen.backbone, backbone_arch, bool(features), place)
+        resolved = resolve_settings(chosen.method, chosen.recipe, changes | chosen.changes | given)
         with claimed(folder):
             reading = read_call(call, resolved, reporter)
-            run = Run.create(folder, call, resolved)
+            torch.set_num_threads(call.threads)
+            clock = Clock(budget, monotonic() - began)
+            planned = plan_epochs(resolved, reading.collection, call, clock, "stage1.epochs" in given, chosen.free)
+            choices, warnings = (*chosen.choices, *planned.choices), (*chosen.warnings, *planned.warnings)
+            for choice in choices:
+                reporter.say(str(choice))
+            run = Run.create(folder, call, planned.settings, choices, warnings)
     with _interrupted(f"interrupted; {_how_to_go_on(run)}"):
         return _execute(run, reading, reporter)
 
@@ -253,8 +273,10 @@ def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
     from newfound.methods.outcome import learn_strangeness
     from newfound.report.sheet import contact_sheet
 
-    began = time.monotonic()
+    began = monotonic()
     with run.locked():
+        for warning in run.warnings:
+            reporter.warn(warning)
         run.remember(reading.collection)
         run.write_table("skipped.csv", ["file", "reason"], ([s.file, s.reason] for s in reading.skipped))
         if reading.skipped:
@@ -283,11 +305,11 @@ def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
         learn_strangeness(outcome, reading.collection, engine)
         outcome.model.save(run.folder / "model")
         _write_assignments(run, reading, outcome)
-        result = _describe(run, reading, outcome, engine)
+        result = _describe(run, reading, outcome, engine) | _judge(run, reading, outcome, reporter)
         result |= evaluate_run(outcome.model, reading, outcome.assignments, engine, outcome.earlier, outcome.features)
         if "confusion" in result:
             run.write_confusion(result.pop("confusion"))
-        result["seconds"]["since_start"] = round(time.monotonic() - began, 3)
+        result["seconds"]["since_start"] = round(monotonic() - began, 3)
         if not isinstance(reading.collection.train, VectorStore):
             n_novel = len(outcome.model.novel)
             sheet = contact_sheet(reading.collection, outcome.assignments, outcome.confidence, n_novel)
@@ -296,6 +318,20 @@ def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
         with _interrupted(f"interrupted; the run is finished, and `newfound report {run.folder}` makes its page"):
             _report(run, reading, outcome, engine)
     return Discovery.of(run)
+
+
+def _judge(run: Run, reading: Reading, outcome: Any, reporter: Reporter) -> dict[str, Any]:
+    """What was chosen for the person, and whether the result can be trusted. A data set has answers to tell that."""
+    from newfound.trust import doubts, gauge
+
+    result: dict[str, Any] = {"auto": [to_mapping(choice) for choice in run.auto], "warnings": list(run.warnings)}
+    if run.call.source.dataset is None:
+        result["trust"] = gauge(reading.collection, outcome, run.settings, run.call.seed)
+        found = doubts(reading.collection, outcome, result["trust"], outcome.model.novel)
+        for warning in found:
+            reporter.warn(warning)
+        result["warnings"] += found
+    return result
 
 
 def _report(run: Run, reading: Reading, outcome: Any, engine: Any) -> None:

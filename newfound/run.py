@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from newfound._version import __version__
+from newfound.auto import Choice
 from newfound.data.collection import Collection
 from newfound.data.sources import Source
 from newfound.errors import UserError
@@ -56,9 +57,20 @@ class Run:
     folder: Path
     call: Call
     settings: Settings
+    auto: tuple[Choice, ...] = ()
+    """What of the settings was chosen for the person."""
+    warnings: tuple[str, ...] = ()
+    """What was told before the run began."""
 
     @classmethod
-    def create(cls, folder: Path, call: Call, settings: Settings) -> Run:
+    def create(
+        cls,
+        folder: Path,
+        call: Call,
+        settings: Settings,
+        auto: Sequence[Choice] = (),
+        warnings: Sequence[str] = (),
+    ) -> Run:
         """A new run in an empty or new folder."""
         check_free(folder)
         content = {
@@ -66,11 +78,13 @@ class Run:
             "format": FORMAT,
             "call": to_mapping(call),
             "settings": to_mapping(settings),
+            "auto": [to_mapping(choice) for choice in auto],
+            "warnings": list(warnings),
         }
         with _usable(folder):
             folder.mkdir(parents=True, exist_ok=True)
             write_text(folder / "settings.yaml", yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
-        return cls(folder, call, settings)
+        return cls(folder, call, settings, tuple(auto), tuple(warnings))
 
     @classmethod
     def open(cls, folder: Path) -> Run:
@@ -90,7 +104,9 @@ class Run:
                 )
             settings = get_method(content["settings"]["method"]).settings
             call = from_mapping(Call, content["call"], str(path))
-            return cls(folder, call, from_mapping(settings, content["settings"], str(path)))
+            auto = tuple(from_mapping(Choice, choice, str(path)) for choice in content.get("auto") or ())
+            warnings = tuple(str(warning) for warning in content.get("warnings") or ())
+            return cls(folder, call, from_mapping(settings, content["settings"], str(path)), auto, warnings)
         except UserError:
             raise
         except (KeyError, TypeError, ValueError) as error:

@@ -11,7 +11,7 @@ from PIL import Image
 from newfound import cli
 from newfound.errors import Diverged
 
-QUICK = ["--set", "stage1.epochs=2"]
+QUICK = ["--method", "kmeans", "--set", "stage1.epochs=2"]
 
 
 def newfound(*words, cwd=None):
@@ -72,7 +72,7 @@ def test_a_folder_becomes_categories_in_one_command(folders):
     out = folders / "run"
     words = ["--labelled", folders / "known", "--unlabelled", folders / "pile", "--novel", 2, "--out", out]
     small = ["--set", "network=tiny", "--set", "data.size=16", "--set", "stage1.epochs=15", "--set", "stage1.batch=8"]
-    done = newfound("discover", *words, *small, "--json")
+    done = newfound("discover", *words, "--method", "kmeans", *small, "--json")
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)
     assert result["known"] == ["disc", "square"]
@@ -193,7 +193,7 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path):
     import signal
 
     run = tmp_path / "run"
-    words = ["discover", "--dataset", "digits", "--set", "stage1.epochs=2000", "--out", run]
+    words = ["discover", "--dataset", "digits", "--method", "kmeans", "--set", "stage1.epochs=2000", "--out", run]
     process = subprocess.Popen([sys.executable, "-m", "newfound", *map(str, words)], stderr=subprocess.PIPE, text=True)
     while not any((run / "checkpoint").glob("stage1-*")):
         assert process.poll() is None
@@ -241,7 +241,18 @@ def test_a_failure_that_names_no_file_keeps_its_traceback(monkeypatch, capsys):
 
 
 def test_a_loss_that_is_no_number_is_one_line_and_status_1(monkeypatch, capsys, tmp_path):
-    done = newfound("discover", "--dataset", "digits", "--set", "stage1.lr=1e30", "--out", tmp_path / "run", "--quiet")
+    done = newfound(
+        "discover",
+        "--dataset",
+        "digits",
+        "--method",
+        "kmeans",
+        "--set",
+        "stage1.lr=1e30",
+        "--out",
+        tmp_path / "run",
+        "--quiet",
+    )
     assert done.returncode == 1
     assert done.stderr.startswith("newfound: the loss is no longer a number")
     assert len(done.stderr.splitlines()) == 1

@@ -21,7 +21,9 @@ TINY = {"network": "tiny", "data.size": 8, "stage1.epochs": 1, "stage1.batch": 4
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    return newfound.discover(dataset="digits", out=tmp_path_factory.mktemp("api") / "run", settings=QUICK)
+    return newfound.discover(
+        dataset="digits", method="kmeans", out=tmp_path_factory.mktemp("api") / "run", settings=QUICK
+    )
 
 
 def test_a_discovery_tells_what_was_found(found):
@@ -58,7 +60,7 @@ def test_every_figure_is_there(found):
 
 
 def test_another_number_of_categories_can_be_looked_for(tmp_path):
-    found = newfound.discover(dataset="digits", n_novel=3, out=tmp_path / "run", settings=QUICK)
+    found = newfound.discover(dataset="digits", method="kmeans", n_novel=3, out=tmp_path / "run", settings=QUICK)
     assert len(found.sizes()) == 3
 
 
@@ -88,7 +90,7 @@ def folders(tmp_path):
 
 
 def test_names_of_any_bytes_survive_a_run(folders, tmp_path):
-    found = newfound.discover(**folders, out=tmp_path / "run")
+    found = newfound.discover(**folders, method="kmeans", out=tmp_path / "run")
     assert found.result["known"] == [os.fsdecode(b"caf\xe9"), "disc"]
     assert sorted(found.images) == [f"x\r{i}.png" for i in range(4)]
     assert newfound.resume(tmp_path / "run") == found
@@ -244,7 +246,7 @@ def test_an_interruption_outside_training_names_resume_which_goes_on(place, tmp_
     with monkeypatch.context() as patch:
         patch.setattr(place, interrupt)
         with pytest.raises(Interrupted, match=f"^interrupted; go on with `newfound resume {run}`$"):
-            newfound.discover(dataset="digits", out=run, settings=QUICK)
+            newfound.discover(dataset="digits", method="kmeans", out=run, settings=QUICK)
     with monkeypatch.context() as patch:
         patch.setattr(discovery, "read_call", interrupt)
         with pytest.raises(Interrupted, match=f"^interrupted; go on with `newfound resume {run}`$"):

@@ -19,7 +19,7 @@ QUICK = {"stage1.epochs": 3}
 
 
 def test_permuting_the_answers_changes_nothing_but_the_evaluation(tmp_path, monkeypatch):
-    honest = discover(dataset="digits", out=tmp_path / "honest", settings=QUICK)
+    honest = discover(dataset="digits", method="kmeans", out=tmp_path / "honest", settings=QUICK)
 
     def lying(request):
         reading = read_digits(request.seed)
@@ -31,7 +31,7 @@ def test_permuting_the_answers_changes_nothing_but_the_evaluation(tmp_path, monk
         return dataclasses.replace(reading, answers=Answers(**shuffled))
 
     monkeypatch.setitem(sources.DATASETS, "digits", dataclasses.replace(sources.DATASETS["digits"], read=lying))
-    misled = discover(dataset="digits", out=tmp_path / "misled", settings=QUICK)
+    misled = discover(dataset="digits", method="kmeans", out=tmp_path / "misled", settings=QUICK)
     for name in ("metrics.jsonl", "assignments.csv", "model/model.safetensors", "model/model.json", "collection.json"):
         assert (honest.folder / name).read_bytes() == (misled.folder / name).read_bytes(), name
     assert misled.result["unlabelled"]["accuracy"] < 0.4 < honest.result["unlabelled"]["accuracy"]

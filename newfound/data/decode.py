@@ -70,6 +70,16 @@ def decode(path: Path | str, size: int) -> np.ndarray:
         raise Unreadable(_reason(error)) from error
 
 
+def original_side(path: Path | str) -> int | None:
+    """The shorter side of the image in that file, in pixels, from its header alone; None where it has none."""
+    try:
+        _require_contents(path)
+        with open(path, "rb") as file, Image.open(file, formats=_FORMATS_HERE) as image:
+            return min(image.size)
+    except Exception:  # whatever is wrong with it, ``decode`` says so
+        return None
+
+
 def _require_contents(path: Path | str) -> None:
     """Raise Unreadable unless there is a regular file with something in it; looks without opening, as a FIFO blocks."""
     try:

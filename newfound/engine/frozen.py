@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Container
 from pathlib import Path
 
 import numpy as np
@@ -42,20 +43,48 @@ def frozen_features(
     Always in float32. After an interruption the batches that remain are those of an uninterrupted run.
     """
     digests = [row.tobytes() for row in images.digests()]
-    kept = _Kept(cache, f"{FORMAT} {identity} {device.type} {images.shape}", reporter)
+    kept = _Kept(cache, identity, images, device, reporter)
     known = kept.read()
-    first: dict[bytes, int] = {}
-    for place, digest in enumerate(digests):
-        first.setdefault(digest, place)
-    new = torch.tensor([place for digest, place in first.items() if digest not in known], dtype=torch.int64)
+    new = _first_of(digests, known)
     network.to(device).eval()
-    with reporter.task("reading features", len(first), done=len(first) - len(new)) as task:
+    different = len(set(digests))
+    with reporter.task("reading features", different, done=different - len(new)) as task:
         for rows in new.split(SHARD) if len(new) else ():
             shard = _compute(of, images, rows, device, task).numpy()
             names = [digests[row] for row in rows.tolist()]
             kept.add(names, shard)
             known |= dict(zip(names, shard, strict=True))
     return torch.from_numpy(np.stack([known[digest] for digest in digests])).to(device)
+
+
+def uncomputed(
+    images: ImageStore, device: torch.device, reporter: Reporter, *, identity: str, cache: Path | None
+) -> Tensor:
+    """The rows of the images whose features ``frozen_features`` would compute: each that is not kept, once."""
+    known = _Kept(cache, identity, images, device, reporter).read()
+    return _first_of([row.tobytes() for row in images.digests()], known)
+
+
+def _first_of(digests: list[bytes], known: Container[bytes]) -> Tensor:
+    """Where in the list each digest that is not known comes first, int64 [n]."""
+    first: dict[bytes, int] = {}
+    for place, digest in enumerate(digests):
+        first.setdefault(digest, place)
+    return torch.tensor([place for digest, place in first.items() if digest not in known], dtype=torch.int64)
+
+
+@torch.no_grad()
+def seconds_per_image(
+    network: nn.Module, images: ImageStore, device: torch.device, *, of: Callable[[Tensor], Tensor]
+) -> float:
+    """How long one image takes, by the second of two batches: the first sets things up."""
+    network.to(device).eval()
+    rows = torch.arange(BATCH) % len(images)
+    for index, batch in images.batches([rows, rows]):
+        began = time.monotonic()
+        of(batch.to(device)).cpu()
+        seconds = (time.monotonic() - began) / len(index)
+    return seconds
 
 
 def _compute(
@@ -77,7 +106,10 @@ class _Kept:
     A cache that cannot be written to, or a file in it that cannot be read, costs time and no more.
     """
 
-    def __init__(self, cache: Path | None, key: str, reporter: Reporter) -> None:
+    def __init__(
+        self, cache: Path | None, identity: str, images: ImageStore, device: torch.device, reporter: Reporter
+    ) -> None:
+        key = f"{FORMAT} {identity} {device.type} {images.shape}"
         name = hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
         self.folder = cache / f"features-{name}" if cache else None
         self.reporter = reporter

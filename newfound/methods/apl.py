@@ -60,6 +60,7 @@ class APL:
         chosen, n = self.settings, len(collection.classes) + collection.n_novel
         kind, temperature = chosen.classifier.kind, chosen.classifier.temperature
         head = classifier(kind, encoder.width, n, temperature)
+        before = features
         names = collection.classes, novel_names(collection)
         for number in range(1, chosen.selftraining.iterations + 1):
             if number > 1 and chosen.selftraining.fresh_head:
@@ -74,7 +75,8 @@ class APL:
             confidence, novel = predict_novel(model, features[collection.n_labelled :], collection).max(1)
             earlier = earlier | {f"stage2-{number}": novel.cpu().numpy()}
         figures = {"mean_weight": float(weights[collection.n_labelled :].mean())}
-        return Outcome(model, novel.cpu().numpy(), confidence.cpu().numpy(), figures, earlier, features)
+        found = novel.cpu().numpy(), confidence.cpu().numpy()
+        return Outcome(model, *found, figures, earlier, features, before=before)
 
     def _features(self, model: Model, engine: Engine) -> Tensor:
         """The features [n_train, D] that clusters, prototypes and the classifier's labels come from."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from newfound.cluster.whitening import whitening
 from newfound.data.collection import Collection
 from newfound.data.vectors import VectorStore
-from newfound.engine.frozen import frozen_features
+from newfound.engine.frozen import frozen_features, seconds_per_image, uncomputed
 from newfound.engine.loop import Engine
 from newfound.errors import UserError
 from newfound.methods.apl import as_model
@@ -60,19 +60,35 @@ class FeatureAPL:
 
         model = as_model(encoder, head, (collection.classes, novel_names(collection)), method="apl-features")
         with torch.no_grad():
-            white = F.normalize(project.linear(inputs))
-        confidence, novel = predict_novel(model, white[first:], collection).max(1)
-        return Outcome(model, novel.cpu().numpy(), confidence.cpu().numpy(), {}, earlier, white)
+            trained = F.normalize(project.linear(inputs))
+        confidence, novel = predict_novel(model, trained[first:], collection).max(1)
+        found = novel.cpu().numpy(), confidence.cpu().numpy()
+        return Outcome(model, *found, {}, earlier, trained, before=white, plain=features)
 
     def _read(self, collection: Collection, engine: Engine) -> tuple[Encoder, Tensor]:
         """The encoder, its linear layer still without meaning, and the network's features [n_train, D]."""
-        channels, size, _ = collection.train.shape
+        channels = collection.train.shape[0]
         if isinstance(collection.train, VectorStore):
             features, zero = engine.train_images.images.flatten(1), torch.zeros(channels)
             encoder = Encoder(
                 "features", channels, 1, zero, zero + 1, dimension=self._dimension(features.shape), whitened=True
             )
             return encoder, features
+        encoder, digest = self._frozen(collection, engine)
+        features = frozen_features(
+            encoder,
+            engine.train_images,
+            engine.device,
+            engine.reporter,
+            of=encoder.raw,
+            identity=digest,
+            cache=engine.cache,
+        )
+        return encoder, features
+
+    def _frozen(self, collection: Collection, engine: Engine) -> tuple[Encoder, str]:
+        """The encoder around the network that others have trained, and the network's digest."""
+        channels, size, _ = collection.train.shape
         backbone = self._backbone(engine)
         encoder = Encoder(
             backbone.network,
@@ -86,16 +102,16 @@ class FeatureAPL:
         )
         encoder.net.load_state_dict(backbone.net.state_dict())
         encoder.net.requires_grad_(False)
-        features = frozen_features(
-            encoder,
-            engine.train_images,
-            engine.device,
-            engine.reporter,
-            of=encoder.raw,
-            identity=backbone.digest(),
-            cache=engine.cache,
-        )
-        return encoder, features
+        return encoder, backbone.digest()
+
+    def seconds_to_read(self, collection: Collection, engine: Engine) -> float:
+        """How long the features will take that are not in the cache, by the time that one batch takes."""
+        if isinstance(collection.train, VectorStore):
+            return 0.0
+        encoder, digest = self._frozen(collection, engine)
+        images = engine.train_images
+        new = uncomputed(images, engine.device, engine.reporter, identity=digest, cache=engine.cache)
+        return len(new) * seconds_per_image(encoder, images, engine.device, of=encoder.raw) if len(new) else 0.0
 
     def _dimension(self, shape: Sequence[int]) -> int:
         """That of whitened features, where there are features of that shape [N, D]."""

@@ -31,6 +31,10 @@ class Outcome:
     """Assignments on the way to the last ones, by where they were made; evaluated beside them."""
     features: Tensor | None = None
     """What the categories were found in: [n_train, D], the labelled images first. For the report."""
+    before: Tensor | None = None
+    """The same of before self-training, which draws together what it found; none where it is no different."""
+    plain: Tensor | None = None
+    """The same as the network gave them, where no label has touched it: what a rehearsal can be made with."""
 
 
 class Method(Protocol):

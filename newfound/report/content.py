@@ -21,6 +21,8 @@ from newfound.settings import to_mapping
 IMAGE_NAMES, CATEGORY_NAMES = 500_000, 300_000
 """Bytes that the names of a gallery's or the map's images, and those of the categories, may take."""
 MOST_SKIPPED = 300
+MOST_TOLD = 30
+"""Choices, and warnings, that a page shows; a run has a handful."""
 SCALE = 9999
 """Positions on the map are whole numbers up to this one."""
 
@@ -42,6 +44,7 @@ def gather(run: Run, kept: Kept | None) -> dict[str, Any]:
     meaning = {name: name for name in known} | meanings(pairs.get("unlabelled", ()))
     content = {name: result.get(name) for name in ("newfound", "method", "data", "seed", "images", "finished")}
     content |= {name: result.get(name) for name in ("seconds", "hardware", "versions", "unlabelled", "test", "earlier")}
+    content |= {"auto": _choices(result.get("auto")), "warnings": _warnings(result.get("warnings"))}
     content |= {
         "novel": len(novel),
         "known": {"n": len(known), "names": fitted(known[:200], 20_000)},
@@ -54,6 +57,16 @@ def gather(run: Run, kept: Kept | None) -> dict[str, Any]:
         "skipped": _skipped(run),
     }  # fmt: skip
     return content
+
+
+def _choices(found: Any) -> list[list[str]]:
+    """What was chosen for the person: what, value and why of each choice."""
+    choices = [choice for choice in found if isinstance(choice, dict)] if isinstance(found, list) else []
+    return [[str(choice.get(name, "")) for name in ("what", "value", "why")] for choice in choices[:MOST_TOLD]]
+
+
+def _warnings(found: Any) -> list[str]:
+    return [str(warning) for warning in found[:MOST_TOLD]] if isinstance(found, list) else []
 
 
 def _by_confidence(assignments: np.ndarray, confidence: np.ndarray, n_novel: int) -> Kept:

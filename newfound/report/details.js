@@ -11,6 +11,10 @@ function details() {
   ].filter(([, value]) => value !== null && value !== undefined);
   box.append(fold("This run", true, el("div", { class: "scroll" }, el("table", {}, el("tbody", {}, ...rows.map(([name, value]) =>
     el("tr", {}, el("td", { class: "soft" }, name), el("td", {}, named(String(value))))))))));
+  if (content.auto.length) {
+    box.append(fold("Chosen automatically", true, el("div", { class: "scroll" }, el("table", {}, el("tbody", {}, ...content.auto.map(([what, value, why]) =>
+      el("tr", {}, el("td", { class: "soft" }, named(what)), el("td", {}, named(value)), el("td", {}, named(why)))))))));
+  }
   const { names, n } = content.known;
   const more = n > names.length ? [el("span", { class: "soft" }, `and ${whole.format(n - names.length)} more`)] : [];
   box.append(fold(count(n, "known category", "known categories"), false, el("div", { class: "row" }, ...names.map((name) => el("span", { class: "chip" }, named(name))), ...more)));

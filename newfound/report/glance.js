@@ -9,6 +9,9 @@ function glance() {
   document.title = `newfound: ${count(novel, "new category", "new categories")}`;
   byId("subline").textContent = `found among ${images(n ?? content.map.of)} that nobody had labelled, with the help of ` +
     `${images(pile ? pile.labelled : 0)} of ${count(known.n, "known category", "known categories")}.`;
+  const doubts = content.warnings;
+  byId("warnings").hidden = !doubts.length;
+  if (doubts.length) byId("warnings").append(el("b", {}, "Look with care"), el("ul", {}, ...doubts.map((doubt) => named(doubt, "li"))));
   const order = categories.map((_, i) => i).sort((a, b) => categories[b].size - categories[a].size);
   const faces = byId("faces");
   faces.classList.toggle("many", order.length > 24);

@@ -117,7 +117,7 @@ def test_reading_is_quick(root, cache, name, most, record_property):
 def test_the_kmeans_row_runs_on_the_whole_set_from_the_command_line(root, name, tmp_path):
     """Shortened: a tiny network for one epoch; chance is 20 %, 5 % and less than 5 %."""
     short = ["--set", "network=tiny", "--set", "stage1.epochs=1", "--out", tmp_path / "run", "--json", "--quiet"]
-    words = ["-m", "newfound", "discover", "--dataset", name, "--data", root, *short]
+    words = ["-m", "newfound", "discover", "--method", "kmeans", "--dataset", name, "--data", root, *short]
     done = subprocess.run([sys.executable, *map(str, words)], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout)

@@ -33,7 +33,7 @@ def content_of(page):
 
 
 def test_a_discovery_ends_with_a_page(tmp_path):
-    found = newfound.discover(dataset="digits", out=tmp_path / "run", settings={"stage1.epochs": 1})
+    found = newfound.discover(dataset="digits", method="kmeans", out=tmp_path / "run", settings={"stage1.epochs": 1})
     page = (tmp_path / "run" / "report.html").read_text()
     content = content_of(page)
     assert sum(category["size"] for category in content["categories"]) == len(content["map"]["x"]) == 679
@@ -57,7 +57,7 @@ def test_hostile_and_foreign_names_on_the_disk_reach_the_page_as_text(tmp_path):
     (tmp_path / "pile" / "<script>.txt").write_text("not an image")
     tiny = {"network": "tiny", "data.size": 8, "stage1.epochs": 1, "stage1.batch": 4}
     out = tmp_path / "run"
-    newfound.discover(tmp_path / "known", tmp_path / "pile", n_novel=2, out=out, settings=tiny)
+    newfound.discover(tmp_path / "known", tmp_path / "pile", n_novel=2, method="kmeans", out=out, settings=tiny)
     page = (out / "report.html").read_text(encoding="utf-8")
     content = content_of(page)
     assert HOSTILE not in page
@@ -80,7 +80,7 @@ def test_the_page_is_made_again_from_what_the_run_kept(tmp_path, monkeypatch):
 
 def test_a_run_that_kept_nothing_is_looked_at_again(tmp_path):
     run = tmp_path / "run"
-    newfound.discover(dataset="digits", out=run, settings={"stage1.epochs": 1})
+    newfound.discover(dataset="digits", method="kmeans", out=run, settings={"stage1.epochs": 1})
     kept = {name: value.tobytes() for name, value in load_file(run / "report.safetensors").items()}
     for name in ("report.safetensors", "report.html"):
         (run / name).unlink()
@@ -209,7 +209,7 @@ def test_an_interruption_while_the_map_is_drawn_costs_the_page_alone(tmp_path, m
     with monkeypatch.context() as patch:
         patch.setattr("newfound.report.keep.draw_map", interrupt)
         with pytest.raises(Interrupted, match=f"the run is finished, and `newfound report {run}` makes its page"):
-            newfound.discover(dataset="digits", out=run, settings={"stage1.epochs": 1})
+            newfound.discover(dataset="digits", method="kmeans", out=run, settings={"stage1.epochs": 1})
     assert len(newfound.resume(run, reporter=Reporter())) == 679
     assert f"its page was not made: newfound report {run}" in capsys.readouterr().err
 

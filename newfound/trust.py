@@ -1,0 +1,117 @@
+"""Can the categories of a run be trusted? Gauges that need no answer, and what to tell the person."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from sklearn.metrics import adjusted_rand_score
+from torch import Tensor
+
+from newfound.cluster.kmeans import kmeans
+from newfound.data.collection import Collection
+from newfound.evaluate.accuracy import clustering_accuracy
+from newfound.methods.features import start_whitened
+from newfound.methods.outcome import Outcome
+from newfound.nets.heads import Whitened
+from newfound.settings import FeatureSettings, Settings
+
+FEW, FEW_KNOWN, STRAY = 10, 5, 2
+"""Images of a category in the pile and of a known one below which, of a found one up to which, a warning is due."""
+STABLE, REHEARSED = 0.4, 0.6
+"""What gauges should reach: docs/usage.md says what was found below and above."""
+MOST = 5000
+"""Images of the pile, and of the known categories, that gauges look at."""
+STARTS, DRAWS = 5, 2
+
+
+def gauge(collection: Collection, outcome: Outcome, settings: Settings, seed: int) -> dict[str, float]:
+    """The gauges that can be read, each from 0 to 1, of a collection of one task.
+
+    "stability" is the adjusted Rand index of two k-means clusterings, each of a random four fifths of the pile, in the
+    features before self-training drew them together. "rehearsal" is the share of the images of known categories that
+    are found again when these play the novel ones; it needs features that the labels have not touched.
+    """
+    gauges = {}
+    first, k = collection.n_labelled, collection.n_novel
+    rng = np.random.default_rng([seed, 0x7B57])
+    before = outcome.before if outcome.before is not None else outcome.features
+    if before is not None and k > 1 and collection.n_unlabelled >= 2 * k:
+        gauges["stability"] = _stability(before[first:], k, rng)
+    if outcome.plain is not None and isinstance(settings, FeatureSettings):
+        labels = torch.from_numpy(collection.labels[:first])
+        rehearsed = _rehearsal(outcome.plain[:first].cpu(), labels, k, settings, rng)
+        gauges |= {} if rehearsed is None else {"rehearsal": rehearsed}
+    return gauges
+
+
+def _stability(pile: Tensor, k: int, rng: np.random.Generator) -> float:
+    pile = pile[torch.from_numpy(rng.permutation(len(pile))[:MOST]).to(pile.device)]
+    labels = []
+    for turn in range(2):
+        part = rng.permutation(len(pile))[: max(k, len(pile) * 4 // 5)]
+        centres = kmeans(pile[torch.from_numpy(part).to(pile.device)], k, starts=STARTS, seed=turn).centres
+        labels.append(torch.cdist(pile, centres.to(pile)).argmin(1).cpu().numpy())
+    return float(adjusted_rand_score(*labels))
+
+
+@torch.no_grad()
+def _rehearsal(
+    features: Tensor, labels: Tensor, k: int, settings: FeatureSettings, rng: np.random.Generator
+) -> float | None:
+    """Half of the known categories, or as many as are looked for, are hidden; the others whiten the features [n, D],
+    k-means finds the hidden ones. None where there are fewer than four categories."""
+    n = int(labels.max()) + 1
+    hide = min(k, n // 2)
+    if hide < 2:
+        return None
+    rows = rng.permutation(len(features))[:MOST]
+    features, truth = features[torch.from_numpy(rows)], labels.numpy()[rows]
+    found = []
+    for turn in range(DRAWS):
+        hidden = np.isin(truth, rng.permutation(n)[:hide])
+        if hidden.sum() <= hide or hidden.all():
+            continue
+        order = np.concatenate([np.flatnonzero(~hidden), np.flatnonzero(hidden)])
+        known = np.unique(truth[~hidden], return_inverse=True)[1]
+        project = Whitened(
+            features.shape[1], max(1, min(settings.whitening.dimension, len(order) - 1, features.shape[1]))
+        )
+        inputs = start_whitened(project, features[torch.from_numpy(order)], torch.from_numpy(known), settings)
+        white = F.normalize(project.linear(inputs))
+        clusters = kmeans(white[len(known) :], hide, starts=STARTS, seed=turn).labels.numpy()
+        found.append(clustering_accuracy(clusters, np.unique(truth[hidden], return_inverse=True)[1]))
+    return float(np.mean(found)) if found else None
+
+
+def doubts(collection: Collection, outcome: Outcome, gauges: dict[str, float], novel: Sequence[str]) -> list[str]:
+    """Sentences that say why the categories may not be trusted; none where nothing speaks against them."""
+    sizes = np.bincount(outcome.assignments, minlength=collection.n_novel)
+    known = np.bincount(collection.labels[: collection.n_labelled], minlength=len(collection.classes))
+    warnings = []
+    if collection.n_unlabelled < FEW * collection.n_novel:
+        few = f"{collection.n_unlabelled} images for {collection.n_novel} categories"
+        warnings.append(f"the pile has {few}: with fewer than {FEW} a category many will be wrong")
+    if (poor := int((known < FEW_KNOWN).sum())) > 0:
+        warnings.append(
+            f"{poor} of the {len(known)} known categories have fewer than {FEW_KNOWN} images: they say little of what "
+            "may vary within a category"
+        )
+    if gauges.get("rehearsal", 1) < REHEARSED:
+        warnings.append(
+            f"known categories that play the novel ones are found again for {gauges['rehearsal']:.0%} of their images "
+            "only: expect no more of the novel ones"
+        )
+    if gauges.get("stability", 1) < STABLE:
+        warnings.append(
+            f"clusterings of parts of the pile agree little (adjusted Rand index {gauges['stability']:.2f}): the "
+            "categories are one way of many to part it; try another --novel, or more images"
+        )
+    if (stray := int((sizes <= STRAY).sum())) > 0:
+        warnings.append(f"{stray} categories have {STRAY} images or fewer: strays rather than categories")
+    if collection.n_novel > 2 and 2 * sizes.max() > collection.n_unlabelled:
+        share = f"{sizes.max() / collection.n_unlabelled:.0%} of the pile"
+        warnings.append(f"{novel[int(sizes.argmax())]} has {share}: it may be several categories that were not parted")
+    return warnings
