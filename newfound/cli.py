@@ -313,7 +313,7 @@ def _print_discovery(found: Discovery, as_json: bool) -> None:
     if len(sizes) > MOST_LINES:
         print(f"and {len(sizes) - MOST_LINES} categories more")
     _print_figures(found.result)
-    _write(f"{found.folder}: assignments.csv has the category of every image\n")
+    _write(f"{found.folder / 'assignments.csv'} has the category of every image\n")
     if (found.folder / "report.html").exists():
         _write(f"to look at: {found.folder / 'report.html'}\n")
 

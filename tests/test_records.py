@@ -29,3 +29,18 @@ def test_the_page_of_the_pretrained_network_has_the_table_of_its_record(monkeypa
     assert [r["seed"] for r in record["runs"]] == [0, 1, 2]
     for name, mean in record["mean"].items():
         assert abs(mean - sum(r["accuracy"][name] for r in record["runs"]) / 3) < 1e-9
+
+
+def test_the_page_of_the_folders_is_what_the_record_says(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "folders"))
+    monkeypatch.delitem(sys.modules, "run", raising=False)
+    import run
+
+    record = json.loads((ROOT / "benchmarks" / "folders" / "record.json").read_text())
+    assert (ROOT / "docs" / "folders.md").read_text() == run.page(record)
+    for found in record["results"].values():
+        assert [one["seed"] for one in found["runs"]] == [0, 1]
+        for one in found["runs"]:
+            assert list(one["accuracy"]) == record["ways"]
+            assert all(0 < value <= 1 for value in one["accuracy"].values())
+    assert "/tmp" not in json.dumps(record), "a record names no place on a machine"
