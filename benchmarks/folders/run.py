@@ -143,8 +143,8 @@ def page(record: dict[str, Any]) -> str:
 
 
 NOTES = [
-    "Supervised features are those of a small network (`network=tiny`), trained on the known images alone: the ResNet-18 "
-    "of the recipe for folders takes minutes on two cores.",
+    "Supervised features are those of a small network (`network=tiny`), trained on the known images alone: the "
+    "ResNet-18 of the recipe for folders takes minutes on two cores.",
     "The pretrained network has seen photographs of a thousand categories, and maybe of these: "
     "[pretrained.md](pretrained.md) says what that means.",
 ]
