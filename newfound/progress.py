@@ -50,9 +50,13 @@ class Task:
     def describe(self) -> str:
         rate = self.rate
         left = format_seconds((self.total - self.done) / rate) if rate else "?"
-        parts = [f"{self.done:,}/{self.total:,} {self.unit}", f"{rate:,.0f} {self.unit}/s", f"{left} left", self.note]
+        parts = [f"{self.done:,}/{self.total:,} {self.unit}", self._speed(), f"{left} left", self.note]
         parts += [f"{name} {value:.4g}" for name, value in self.figures.items()]
         return "  ".join(part for part in parts if part)
+
+    def _speed(self) -> str:
+        """How fast it goes; nothing of what comes once."""
+        return f"{self.rate:,.{0 if self.rate >= 10 else 1}f} {self.unit}/s" if self.total > 1 else ""
 
     def _show(self) -> None:
         pass
@@ -75,8 +79,9 @@ class _LineTask(Task):
 
     def close(self) -> None:
         took = format_seconds(time.monotonic() - self.began)
-        line = f"{self.title}: {self.done:,}/{self.total:,} {self.unit} in {took}  {self.rate:,.0f} {self.unit}/s"
-        line += "".join(f"  {name} {value:.4g}" for name, value in self.figures.items())
+        parts = [f"{self.title}: {self.done:,}/{self.total:,} {self.unit} in {took}", self._speed()]
+        parts += [f"{name} {value:.4g}" for name, value in self.figures.items()]
+        line = "  ".join(part for part in parts if part)
         print(line, file=self._stream, flush=True)
 
 

@@ -53,3 +53,18 @@ def test_records_name_no_place_on_the_machine_that_made_them():
     for path in (ROOT / "benchmarks").glob("*/*.json"):
         text = path.read_text()
         assert not [word for word in ('"/root', '"/home', '"/tmp', '"/work') if word in text], path
+
+
+def test_the_page_of_the_folders_is_what_the_record_says(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "folders"))
+    monkeypatch.delitem(sys.modules, "run", raising=False)
+    import run
+
+    record = json.loads((ROOT / "benchmarks" / "folders" / "record.json").read_text())
+    assert (ROOT / "docs" / "folders.md").read_text() == run.page(record)
+    for found in record["results"].values():
+        assert [one["seed"] for one in found["runs"]] == [0, 1]
+        for one in found["runs"]:
+            assert list(one["accuracy"]) == record["ways"]
+            assert all(0 < value <= 1 for value in one["accuracy"].values())
+    assert "/tmp" not in json.dumps(record), "a record names no place on a machine"

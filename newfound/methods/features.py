@@ -38,17 +38,18 @@ class FeatureAPL:
         torch.manual_seed(engine.seed)
         encoder, features = self._read(collection, engine)
         single = dataclasses.replace(chosen.cluster, algorithm="kmeans")
-        earlier = {"plain": find_clusters(features[first:], collection, single, engine)[0].cpu().numpy()}
+        plain = find_clusters(features[first:], collection, single, engine, "clustering plain features")[0]
+        earlier = {"plain": plain.cpu().numpy()}
 
         project = encoder.project
         assert isinstance(project, Whitened)
         inputs = start_whitened(project.to(engine.device), features, engine.labels[:first], chosen)
         spread = project.linear(inputs).detach()
         white = F.normalize(spread)
-        earlier["whitened"] = find_clusters(white[first:], collection, single, engine)[0].cpu().numpy()
-        novel = torch.from_numpy(earlier["whitened"]).to(engine.device)
+        novel = find_clusters(white[first:], collection, single, engine, "clustering whitened features")[0]
+        earlier["whitened"] = novel.cpu().numpy()
         if chosen.cluster.algorithm != "kmeans":
-            novel = find_clusters(spread[first:], collection, chosen.cluster, engine)[0]
+            novel = find_clusters(spread[first:], collection, chosen.cluster, engine, "agreeing on clusters")[0]
             earlier["clusters"] = novel.cpu().numpy()
 
         n = len(collection.classes) + collection.n_novel

@@ -67,13 +67,13 @@ def cluster_tasks(model: Model, features: Tensor, collection: Collection, settin
 
 
 def find_clusters(
-    features: Tensor, collection: Collection, settings: Cluster, engine: Engine
+    features: Tensor, collection: Collection, settings: Cluster, engine: Engine, title: str = "clustering"
 ) -> tuple[Tensor, Tensor, float]:
     """Clusters, task by task, of features [n_unlabelled, D]: which one each is in, [n_unlabelled], the centres
     [n_novel, D], and the inertia of all."""
     assignments = torch.zeros(len(features), dtype=torch.int64, device=features.device)
     found, inertia = [], 0.0
-    with engine.reporter.task("clustering", len(collection.tasks), "tasks") as progress:
+    with engine.reporter.task(title, len(collection.tasks), "tasks") as progress:
         for task, rows, own in by_task(collection, features.device):
             clusters = cluster(features[rows], task.n_novel, settings, engine.seed)
             assignments[rows] = own.start + clusters.labels
