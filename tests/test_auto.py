@@ -8,6 +8,7 @@ import yaml
 from methods_tiny import TINY
 from PIL import Image
 from pretrained_package import install
+from sklearn.datasets import load_digits
 
 import newfound
 from newfound import UserError, auto, budget
@@ -91,6 +92,13 @@ def test_strokes_on_paper_are_symbols_and_coloured_grain_is_natural(symbols, pho
     assert look_at(coloured, 40).domain == "natural"
     shaded = np.repeat(rng.normal(120, 40, (5, 1, 40, 40)).clip(0, 255).astype(np.uint8), 3, 1)
     assert look_at(shaded, 40).domain == "natural"
+
+
+def test_scikit_learns_digits_are_symbols_although_their_strokes_fill_half_of_an_image():
+    digits = (load_digits().images * 15.9375).astype(np.uint8)[:100]
+    seen = look_at(np.repeat(digits[:, None], 3, 1), 8)
+    assert (seen.domain, seen.colour) == ("symbolic", 0)
+    assert 0.45 < seen.share < 0.7
 
 
 def test_a_look_passes_over_what_is_no_image(tmp_path):
