@@ -92,7 +92,7 @@ def _for_folders(
         choices.append(Choice("domain", domain, str(seen) if seen else "no image could be looked at"))
     asked, method = method, method or _method(domain, kind, len(files), settings)
     if method == "apl-features":
-        why = f"{len(files):,} images teach a network less than {PRETRAINED}, which is installed, knows already"
+        why = f"{PRETRAINED}, which is installed, has learned from a million images, and here are {len(files):,}"
         choices.append(Choice("method", method, why))
         return Chosen(method, method, PRETRAINED, choices=tuple(choices))
     warnings: tuple[str, ...] = ()

@@ -144,7 +144,9 @@ def plan_epochs(
         return Planned(settings, (choice,), over if (epochs + later) * epoch > left else ())
     epochs = max(1, min(int(left / epoch) - later, MOST))
     choice = Choice("epochs", str(epochs), f"what {named} hold: {speed.steps} steps of {speed.step:.2g} s each")
-    few = f"only {epochs} epochs fit into {named}: training is cut short, and the result may be poor"
+    few = (
+        f"no more than {epochs} of stage I's epochs fit into {named}: training is cut short, and the result may be poor"
+    )
     return Planned(_with_epochs(settings, epochs), (choice,), (few,) if epochs < FEW else ())
 
 

@@ -60,7 +60,7 @@ def test_few_images_are_told():
 
 def test_strays_and_a_category_that_swallows_the_pile_are_told():
     warnings = judged(apart=3, sizes=[90, 20, 2, 1])[1]
-    assert "2 categories have 2 images or fewer: strays rather than categories" in warnings
+    assert "2 categories have 2 images or fewer: strays rather than a category" in warnings
     assert any(warning.startswith("novel-0 has 80% of the pile") for warning in warnings)
 
 
