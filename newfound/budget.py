@@ -7,6 +7,7 @@ import re
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 
@@ -32,6 +33,9 @@ MOST = 500
 """Epochs beyond which more time is not used."""
 LEAST = 200
 """Steps of stage I, where neither epochs nor a time are given: a few dozen images make a step or two an epoch."""
+
+Trained = TypeVar("Trained", bound=KMeansSettings | APLSettings)
+"""Settings of a method that trains its network."""
 
 _UNITS = {"h": 3600, "m": 60, "s": 1}
 
@@ -90,8 +94,9 @@ class Trial(Engine):
         return time.monotonic()
 
 
-def measure(settings: Settings, trial: Trial) -> Speed:
+def measure(settings: KMeansSettings | APLSettings, trial: Trial) -> Speed:
     """How fast the first stage of the method trains, by a few steps of a copy that is thrown away."""
+    settings = _with_epochs(settings, max(settings.stage1.epochs, WARM_UP + STEPS))  # schedules as long as the trial
     try:
         get_method(settings.method).load()(settings).fit(trial.collection, trial)
     except _Timed as timed:
@@ -139,7 +144,9 @@ def plan_epochs(
         return Planned(settings, (choice,), over if (epochs + later) * epoch > left else ())
     epochs = max(1, min(int(left / epoch) - later, MOST))
     choice = Choice("epochs", str(epochs), f"what {named} hold: {speed.steps} steps of {speed.step:.2g} s each")
-    few = f"only {epochs} epochs fit into {named}: training is cut short, and the result may be poor"
+    few = (
+        f"no more than {epochs} of stage I's epochs fit into {named}: training is cut short, and the result may be poor"
+    )
     return Planned(_with_epochs(settings, epochs), (choice,), (few,) if epochs < FEW else ())
 
 
@@ -157,7 +164,7 @@ def _by_amount(settings: Settings, collection: Collection) -> Planned:
     return Planned(_with_epochs(settings, epochs), (Choice("epochs", str(epochs), why),))
 
 
-def _with_epochs(settings: KMeansSettings | APLSettings, epochs: int) -> Settings:
+def _with_epochs(settings: Trained, epochs: int) -> Trained:
     """The settings with that many epochs of stage I, and no longer a warm-up than a tenth of them."""
     plan = settings.stage1
     warmup = min(plan.warmup_epochs, epochs / 10)

@@ -110,7 +110,8 @@ def doubts(collection: Collection, outcome: Outcome, gauges: dict[str, float], n
             "categories are one way of many to part it; try another --novel, or more images"
         )
     if (stray := int((sizes <= STRAY).sum())) > 0:
-        warnings.append(f"{stray} categories have {STRAY} images or fewer: strays rather than categories")
+        some = "1 category has" if stray == 1 else f"{stray} categories have"
+        warnings.append(f"{some} {STRAY} images or fewer: strays rather than a category")
     if collection.n_novel > 2 and 2 * sizes.max() > collection.n_unlabelled:
         share = f"{sizes.max() / collection.n_unlabelled:.0%} of the pile"
         warnings.append(f"{novel[int(sizes.argmax())]} has {share}: it may be several categories that were not parted")

@@ -19,6 +19,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from newfound import cli
+from newfound.model import FORMAT
 from newfound.nets import build
 from newfound.run import Run
 
@@ -541,7 +542,7 @@ def test_damaged_weights_are_no_backbone(newfound, trees, weights, damage):
         {"novel": []},
         {"image": {"channels": 3, "size": -1}},
         {"network": "../../net"},
-        {"format": 2},
+        {"format": FORMAT + 1},
     ],
 )
 def test_a_model_that_is_not_what_it_says_is_refused(newfound, finished, made_once, change):

@@ -288,8 +288,8 @@ def called(words, monkeypatch, capsys):
 def test_wrong_settings_are_refused_before_the_run_folder_is_made(words, complaint, monkeypatch, capsys, tmp_path):
     made = []
     monkeypatch.setattr("newfound.discovery.claimed", made.append)
-    words = ["discover", "--dataset", "digits", "--method", "kmeans", *words, "--out", tmp_path / "run"]
-    status, errors = called(words, monkeypatch, capsys)
+    call = ["discover", "--dataset", "digits", "--method", "kmeans", *words, "--out", tmp_path / "run"]
+    status, errors = called(call, monkeypatch, capsys)
     assert status == 2
     assert len(errors.splitlines()) == 1
     assert complaint in errors
