@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 
 from newfound.data.answers import read_answers
-from newfound.discovery import evaluate_run, read_call
+from newfound.discovery import read_call
 from newfound.engine.device import pick_device
 from newfound.engine.loop import Engine
 from newfound.errors import UserError
 from newfound.evaluate.confusion import count_pairs
 from newfound.evaluate.protocol import evaluate_unlabelled
+from newfound.figures import evaluate_run
 from newfound.files import write_json
 from newfound.model import load_model
 from newfound.progress import Reporter

@@ -12,10 +12,10 @@ from newfound.data.folder import list_images
 from newfound.data.look import Look, look
 from newfound.data.sources import Source
 from newfound.errors import UserError
+from newfound.mapping import brief
 from newfound.methods import get_method
 from newfound.nets.pretrained import EXTRA, PACKAGES
 from newfound.recipe import default_recipe, load_recipe
-from newfound.settings import brief
 
 PRETRAINED = "efficientnet-lite0"
 MANY = 5000

@@ -18,10 +18,11 @@ from newfound.engine.loop import Engine, Training
 from newfound.engine.sampler import labelled_sampler, mixed_sampler
 from newfound.engine.stage import Stage
 from newfound.errors import UserError
+from newfound.mapping import brief
 from newfound.methods import get_method
 from newfound.progress import format_seconds
 from newfound.run import Call
-from newfound.settings import APLSettings, FeatureSettings, KMeansSettings, Settings, brief
+from newfound.settings import APLSettings, FeatureSettings, KMeansSettings, Settings
 
 AFTER = 0.15
 """The share of the time for what follows training: features, clusters, the page."""

@@ -9,16 +9,17 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from newfound._version import __version__
 from newfound.errors import Diverged, UserError
-from newfound.progress import Reporter, visible
+from newfound.printing import print_discovery, print_figures, print_summary, write
+from newfound.progress import Reporter
 
 if TYPE_CHECKING:
-    from newfound.discovery import Discovery
+    pass
 
 T = TypeVar("T")
 
@@ -34,9 +35,6 @@ app.add_typer(data_app, name="data")
 
 WRONG_CALL: tuple[type[BaseException], ...] = typer.BadParameter.__mro__[1:3]
 """UsageError and ClickException, wherever this version of typer keeps them."""
-
-MOST_LINES = 20
-"""Categories that are printed one by one."""
 
 WRONG_PLACE = (
     errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP,
@@ -175,7 +173,7 @@ def discover(
             reporter=Reporter(quiet),
         )
     )
-    _print_discovery(found, as_json)
+    print_discovery(found, as_json)
 
 
 @app.command()
@@ -190,7 +188,7 @@ def resume(
     """Go on with a run that was interrupted."""
     from newfound.discovery import resume as go_on
 
-    _print_discovery(_to_the_end(lambda: go_on(run, device=device, reporter=Reporter(quiet))), as_json)
+    print_discovery(_to_the_end(lambda: go_on(run, device=device, reporter=Reporter(quiet))), as_json)
 
 
 @app.command()
@@ -208,7 +206,7 @@ def evaluate(
     if as_json:
         print(json.dumps(figures))
     else:
-        _print_figures(figures)
+        print_figures(figures)
 
 
 @app.command()
@@ -240,13 +238,13 @@ def predict(
         found = predictor.predict(paths)
         if out:
             summary = write_table(out, paths, found, predictor.columns(probabilities))
-            _print_summary(summary, as_json)
+            print_summary(summary, as_json)
         elif as_json:
             classes = predictor.model.classes if probabilities else None
             print(json.dumps([as_mapping(one, classes) for one in found]))
         else:
             for text in as_tables(predictor.columns(probabilities), found):
-                _write(text)
+                write(text)
 
     _to_the_end(work)
 
@@ -274,7 +272,7 @@ def export(
         print(json.dumps({"to": str(to), "folders": folders}))
         return
     for name, images in folders.items():
-        _write(f"{to / name}  {images:,} images\n")
+        write(f"{to / name}  {images:,} images\n")
 
 
 @app.command()
@@ -286,7 +284,7 @@ def report(run: RunFolder, device: Device = "auto", quiet: Quiet = False, as_jso
     if as_json:
         print(json.dumps({"report": str(page)}))
     else:
-        _write(f"{page}\n")
+        write(f"{page}\n")
 
 
 @app.command()
@@ -329,7 +327,7 @@ def data_get(
     from newfound.data.download import get_data
 
     for path in _to_the_end(lambda: get_data(name, to, reporter=Reporter(quiet))):
-        _write(f"{path}\n")
+        write(f"{path}\n")
 
 
 @data_app.command("check")
@@ -353,49 +351,6 @@ def data_check(
         print(f"{part}: {found[part]['images']:,} images of {found[part]['classes']:,} classes")
     print(f"channel means over the training images: {' '.join(f'{mean:.4f}' for mean in found['means'])}")
     print(f"{name} is whole; reading it took {found['seconds']:.2f} s")
-
-
-def _write(text: str) -> None:
-    """Text to standard output, file names that are not UTF-8 with their bytes."""
-    sys.stdout.flush()
-    sys.stdout.buffer.write(text.encode("utf-8", errors="surrogateescape"))
-
-
-def _print_discovery(found: Discovery, as_json: bool) -> None:
-    if as_json:
-        print(json.dumps({"run": str(found.folder), **found.result}))
-        return
-    sizes = found.sizes()
-    for name in list(sizes)[:MOST_LINES]:
-        _write(f"{name}  {sizes[name]:,} images  {visible(', '.join(found.images_of(name)[:3]))}\n")
-    if len(sizes) > MOST_LINES:
-        print(f"and {len(sizes) - MOST_LINES} categories more")
-    _print_figures(found.result)
-    _write(f"{found.folder / 'assignments.csv'} has the category of every image\n")
-    if (found.folder / "report.html").exists():
-        _write(f"to look at: {found.folder / 'report.html'}\n")
-
-
-def _print_summary(summary: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print(json.dumps(summary))
-        return
-    for name, images in summary["categories"].items():
-        _write(f"{name}  {images:,} images\n")
-    if "rejected" in summary:
-        print(f"{summary['rejected']:,} of {summary['images']:,} images fit no category")
-    _write(f"{summary['out']}: the category of every image\n")
-
-
-def _print_figures(figures: dict[str, Any]) -> None:
-    if "unlabelled" in figures:
-        found = figures["unlabelled"]
-        line = "unlabelled images: accuracy {accuracy:.1%}, NMI {nmi:.3f}, ARI {ari:.3f}".format(**found)
-        print(f"{line} ({found['images']:,} images with an answer)")
-    if "test" in figures:
-        for protocol, values in figures["test"].items():
-            shares = "  ".join(f"{k} {v:.1%}" if v is not None else f"{k} -" for k, v in values.items())
-            print(f"test images, {protocol}: {shares}")
 
 
 def main() -> None:

@@ -13,10 +13,11 @@ from newfound.cluster.kmeans import kmeans
 from newfound.cluster.spectral import spectral
 from newfound.data.collection import Reading
 from newfound.data.digits import read_digits
-from newfound.discovery import Discovery, discover, evaluate_run
+from newfound.discovery import Discovery, discover
 from newfound.engine.device import pick_device
 from newfound.engine.loop import Engine
 from newfound.evaluate.protocol import evaluate_unlabelled
+from newfound.figures import evaluate_run
 from newfound.methods import get_method
 from newfound.progress import Reporter
 from newfound.recipe import resolve_settings

@@ -6,7 +6,7 @@ import contextlib
 import os
 import platform
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,12 +23,14 @@ from newfound.data.collection import Reading
 from newfound.data.holdout import set_aside
 from newfound.data.sources import Request, Source
 from newfound.errors import Interrupted, UserError
+from newfound.figures import evaluate_run
 from newfound.files import write_json
+from newfound.mapping import brief, to_mapping
 from newfound.methods import get_method
 from newfound.progress import Reporter
 from newfound.recipe import backbone_changes, resolve_settings
 from newfound.run import MOST_THREADS, Call, Run, check_free, claimed
-from newfound.settings import Settings, brief, to_mapping
+from newfound.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -380,58 +382,3 @@ def _describe(run: Run, reading: Reading, outcome: Any, engine: Any) -> dict[str
         "versions": {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__},
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-
-
-def evaluate_run(
-    model: Any,
-    reading: Reading,
-    assignments: np.ndarray,
-    engine: Any,
-    earlier: Mapping[str, np.ndarray] | None = None,
-    features: Any = None,
-) -> dict[str, Any]:
-    """The figures that need answers, which only this function sees: "unlabelled" and "test", where there are any;
-    "earlier", those of assignments on the way; "neighbours", the test images of known categories by a vote of the
-    nearest labelled ``features`` [n_train, D], where these are given; and "confusion", the pairs of found and true
-    categories of unlabelled and test images."""
-    from newfound.evaluate.confusion import count_pairs
-    from newfound.evaluate.protocol import evaluate_test
-    from newfound.evaluate.tasks import evaluate_tasks
-
-    answers, test = reading.answers, reading.collection.test
-    if answers is None or answers.unlabelled is None:
-        return {}
-    first = reading.collection.n_labelled
-    tasks = {task.name: task.rows - first for task in reading.collection.tasks}
-
-    def judge(found: np.ndarray) -> dict[str, Any]:
-        return evaluate_tasks([model.novel[i] for i in found], answers.unlabelled or (), tasks)
-
-    figures: dict[str, Any] = {"unlabelled": judge(assignments)}
-    confusion = {"unlabelled": count_pairs([model.novel[i] for i in assignments], answers.unlabelled)}
-    if earlier:
-        figures["earlier"] = {name: judge(found) for name, found in earlier.items()}
-    if test is not None and answers.test is not None:
-        seen = engine.features(model, test, title="test images", of=model.features)
-        logits = model.logits(seen).detach().cpu().numpy()
-        if features is not None:
-            figures["neighbours"] = _neighbours(model, features, engine.labels[:first], seen, answers.test)
-        figures["test"] = evaluate_test(
-            logits, model.known, len(model.novel), answers.test, assignments, answers.unlabelled
-        )
-        confusion["test"] = count_pairs([model.classes[i] for i in logits.argmax(1)], answers.test)
-    return figures | {"confusion": confusion}
-
-
-def _neighbours(model: Any, features: Any, labels: Any, seen: Any, truth: Sequence[str | None]) -> dict[str, Any]:
-    """How many test images, ``seen`` [m, D], of known categories the nearest labelled images, the first of the features
-    [n_train, D], get right."""
-    from newfound.evaluate.neighbours import NEIGHBOURS, vote
-
-    number = {name: i for i, name in enumerate(model.known)}
-    rows = [i for i, name in enumerate(truth) if name in number]
-    if not rows:
-        return {}
-    found = vote(features[: len(labels)].to(seen.device), labels.to(seen.device), seen[rows], len(number)).tolist()
-    right = sum(number[str(truth[row])] == category for row, category in zip(rows, found, strict=True))
-    return {"neighbours": NEIGHBOURS, "images": len(rows), "accuracy": right / len(rows)}

@@ -23,13 +23,13 @@ from newfound.engine.features import read_features
 from newfound.engine.loop import Engine
 from newfound.errors import UserError
 from newfound.evaluate.accuracy import clustering_accuracy
+from newfound.mapping import brief
 from newfound.methods import get_method
 from newfound.methods.outcome import learn_strangeness
 from newfound.model import Model, load_model
 from newfound.predict import calibrate, require_calibrated
 from newfound.progress import Reporter
 from newfound.recipe import default_recipe, resolve_settings
-from newfound.settings import brief
 
 Images = np.ndarray | Sequence[str | Path]
 

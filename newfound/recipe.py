@@ -10,8 +10,9 @@ from typing import Any
 import yaml
 
 from newfound.errors import UserError
+from newfound.mapping import brief, cut, from_mapping, override
 from newfound.methods import get_method
-from newfound.settings import Settings, brief, cut, from_mapping, override
+from newfound.settings import Settings
 
 
 def default_recipe(method: str, *suffixes: str) -> str:

@@ -21,9 +21,10 @@ from newfound.data.collection import Collection
 from newfound.data.sources import Source
 from newfound.errors import UserError
 from newfound.files import write_json, write_text
+from newfound.mapping import brief, from_mapping, to_mapping
 from newfound.methods import get_method
 from newfound.recipe import load_yaml
-from newfound.settings import Settings, brief, from_mapping, to_mapping
+from newfound.settings import Settings
 
 FORMAT = 1
 

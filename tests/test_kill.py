@@ -40,7 +40,9 @@ def steps_done(run: Path) -> int:
     return max((int(path.name[-9:]) for path in (run / "checkpoint").glob("stage1-*")), default=-1)
 
 
-@pytest.mark.parametrize(("method", "threads"), [("kmeans", 1), ("kmeans", 2), ("apl", 2)])
+@pytest.mark.parametrize(
+    ("method", "threads"), [("kmeans", 1), pytest.param("kmeans", 2, marks=pytest.mark.slow), ("apl", 2)]
+)
 def test_a_killed_run_resumes_bit_for_bit(tmp_path, method, threads):
     subprocess.run(discover(tmp_path / "whole", method, threads), check=True, capture_output=True)
     rng = random.Random(threads)

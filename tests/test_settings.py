@@ -1,9 +1,10 @@
 import pytest
 
 from newfound.errors import UserError
+from newfound.mapping import from_mapping, override, to_mapping
 from newfound.methods import METHODS
 from newfound.recipe import load_recipe, parse_changes, recipe_names, resolve_settings
-from newfound.settings import KMeansSettings, from_mapping, override, to_mapping
+from newfound.settings import KMeansSettings
 
 
 @pytest.mark.parametrize("name", recipe_names())

@@ -39,8 +39,8 @@ def run_one(method: str, changes: dict[str, Any], seed: int, split: tuple[int, .
     import torch
 
     from newfound.data.digits import read_digits, read_split
-    from newfound.discovery import evaluate_run
     from newfound.engine.loop import Engine
+    from newfound.figures import evaluate_run
     from newfound.methods import get_method
     from newfound.recipe import resolve_settings
 

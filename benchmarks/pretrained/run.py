@@ -27,12 +27,12 @@ import torch
 from newfound.data.cache import default_cache
 from newfound.data.cifar import read_cifar100
 from newfound.data.collection import Pool, Reading, assemble
-from newfound.discovery import evaluate_run
 from newfound.engine.loop import Engine
+from newfound.figures import evaluate_run
+from newfound.mapping import to_mapping
 from newfound.methods import get_method
 from newfound.progress import Reporter
 from newfound.recipe import parse_changes, resolve_settings
-from newfound.settings import to_mapping
 
 RECORD = Path(__file__).parent / "record.json"
 CLASSES, EACH, METHOD = 20, 100, "apl-features"

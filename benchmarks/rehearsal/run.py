@@ -27,10 +27,10 @@ def run_one(dataset: str, root: Path, changes: dict[str, Any], seed: int, device
     import torch
 
     from newfound.data.sources import DATASETS, Request
-    from newfound.discovery import evaluate_run
     from newfound.engine.device import pick_device
     from newfound.engine.loop import Engine
     from newfound.engine.metrics import Metrics
+    from newfound.figures import evaluate_run
     from newfound.methods.apl import APL
     from newfound.progress import Reporter
     from newfound.recipe import resolve_settings

@@ -29,10 +29,10 @@ from newfound.data.holdout import set_aside
 from newfound.data.store import ImageStore
 from newfound.data.vectors import VectorStore
 from newfound.engine.loop import Engine
+from newfound.mapping import to_mapping
 from newfound.methods import get_method
 from newfound.methods.outcome import learn_strangeness
 from newfound.recipe import resolve_settings
-from newfound.settings import to_mapping
 
 RECORD = Path(__file__).parent / "record.json"
 REJECT = 0.05

@@ -1,0 +1,65 @@
+"""The figures of a run that need the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from newfound.data.collection import Reading
+
+
+def evaluate_run(
+    model: Any,
+    reading: Reading,
+    assignments: np.ndarray,
+    engine: Any,
+    earlier: Mapping[str, np.ndarray] | None = None,
+    features: Any = None,
+) -> dict[str, Any]:
+    """The figures that need answers, which only this function sees: "unlabelled" and "test", where there are any;
+    "earlier", those of assignments on the way; "neighbours", the test images of known categories by a vote of the
+    nearest labelled ``features`` [n_train, D], where these are given; and "confusion", the pairs of found and true
+    categories of unlabelled and test images."""
+    from newfound.evaluate.confusion import count_pairs
+    from newfound.evaluate.protocol import evaluate_test
+    from newfound.evaluate.tasks import evaluate_tasks
+
+    answers, test = reading.answers, reading.collection.test
+    if answers is None or answers.unlabelled is None:
+        return {}
+    first = reading.collection.n_labelled
+    tasks = {task.name: task.rows - first for task in reading.collection.tasks}
+
+    def judge(found: np.ndarray) -> dict[str, Any]:
+        return evaluate_tasks([model.novel[i] for i in found], answers.unlabelled or (), tasks)
+
+    figures: dict[str, Any] = {"unlabelled": judge(assignments)}
+    confusion = {"unlabelled": count_pairs([model.novel[i] for i in assignments], answers.unlabelled)}
+    if earlier:
+        figures["earlier"] = {name: judge(found) for name, found in earlier.items()}
+    if test is not None and answers.test is not None:
+        seen = engine.features(model, test, title="test images", of=model.features)
+        logits = model.logits(seen).detach().cpu().numpy()
+        if features is not None:
+            figures["neighbours"] = _neighbours(model, features, engine.labels[:first], seen, answers.test)
+        figures["test"] = evaluate_test(
+            logits, model.known, len(model.novel), answers.test, assignments, answers.unlabelled
+        )
+        confusion["test"] = count_pairs([model.classes[i] for i in logits.argmax(1)], answers.test)
+    return figures | {"confusion": confusion}
+
+
+def _neighbours(model: Any, features: Any, labels: Any, seen: Any, truth: Sequence[str | None]) -> dict[str, Any]:
+    """How many test images, ``seen`` [m, D], of known categories the nearest labelled images, the first of the features
+    [n_train, D], get right."""
+    from newfound.evaluate.neighbours import NEIGHBOURS, vote
+
+    number = {name: i for i, name in enumerate(model.known)}
+    rows = [i for i, name in enumerate(truth) if name in number]
+    if not rows:
+        return {}
+    found = vote(features[: len(labels)].to(seen.device), labels.to(seen.device), seen[rows], len(number)).tolist()
+    right = sum(number[str(truth[row])] == category for row, category in zip(rows, found, strict=True))
+    return {"neighbours": NEIGHBOURS, "images": len(rows), "accuracy": right / len(rows)}
