@@ -135,7 +135,9 @@ def plan_epochs(
     if isinstance(settings, FeatureSettings):
         return _read_within(left, named, settings, trial)
     assert isinstance(settings, KMeansSettings | APLSettings)
+    began = time.monotonic()
     speed = measure(settings, trial)
+    left -= time.monotonic() - began
     epoch = speed.step * speed.steps
     later = settings.selftraining.iterations * settings.stage2.epochs if isinstance(settings, APLSettings) else 0
     if given:

@@ -231,13 +231,13 @@ def predict(
     from newfound.predict import Predictor, as_mapping, as_tables, read_paths, write_table
 
     def work() -> None:
-        paths = read_paths(images)
-        predictor = Predictor(
-            run, device=device, reporter=Reporter(quiet), reject=reject, calibrate=read_paths(calibrate or ())
-        )
+        paths, others = read_paths(images), read_paths(calibrate or ())
+        if out and out.resolve().is_relative_to(run.resolve()):
+            raise UserError(f"--out {out} lies in the run, whose files are its own: choose another place")
+        predictor = Predictor(run, device=device, reporter=Reporter(quiet), reject=reject, calibrate=others)
         found = predictor.predict(paths)
         if out:
-            summary = write_table(out, paths, found, predictor.columns(probabilities))
+            summary = write_table(out, [*paths, *others], found, predictor.columns(probabilities))
             print_summary(summary, as_json)
         elif as_json:
             classes = predictor.model.classes if probabilities else None

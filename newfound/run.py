@@ -212,7 +212,7 @@ def format_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     text = io.StringIO()
     plain = csv.writer(text, lineterminator="\n")
     quoted = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
-    plain.writerow(header)
+    (quoted if any("\r" in name for name in header) else plain).writerow(header)
     marks = [_mark(column) for column in header]
     for row in rows:
         cells = [mark + cell if _calculates(cell, mark) else cell for mark, cell in zip(marks, row, strict=True)]

@@ -107,6 +107,7 @@ def test_a_table_reads_back_as_it_was_written():
 def test_a_spreadsheet_finds_no_formula_in_a_table():
     names = ["=1", "+1", "-1", "@a", "\t=1", "\r=1", "\n=1", "\uff1d1", "./=1", "'=1"]
     text = format_table(["image", "category"], ([name, name] for name in names))
+    assert parse_table(io.StringIO(format_table(["a\rb"], [["c"]]), newline="")) == [{"a\rb": "c"}]
     cells = list(csv.reader(io.StringIO(text, newline="")))[1:]
     assert cells[0] == ["./=1", "'=1"]
     for row in cells:

@@ -214,6 +214,7 @@ def test_images_to_calibrate_with_may_be_given(run, folders, monkeypatch, capsys
         (["{new}", "--out", "{new}"], "is a folder"),
         (["{new}", "--out", "{new}/no/such/file.csv"], "in a folder that does not exist"),
         (["{new}", "--out", "{new}/1.png"], "1.png is one of the images"),
+        (["{new}", "--out", "{run}/assignments.csv"], "lies in the run"),
         (["{new}/notes.txt"], "none of the 1 files"),
         (["{new}/none.png"], "there is no file or folder"),
         (["-"], "the list of images on standard input is empty"),
@@ -224,7 +225,7 @@ def test_wrong_calls_are_one_line_and_status_2(words, complaint, run, folders, m
 
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\n")))
     before = sorted(folders.rglob("*"))
-    words = [word.format(new=folders / "new", pile=folders / "pile") for word in words]
+    words = [word.format(new=folders / "new", pile=folders / "pile", run=run) for word in words]
     status, out, errors = called(["predict", run, *words, "--quiet"], monkeypatch, capsys)
     lines = [line for line in errors.splitlines() if not line.startswith("warning")]
     assert (status, out, len(lines)) == (2, "", 1)

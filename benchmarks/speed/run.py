@@ -126,7 +126,7 @@ class Bench:
         model = stage.instance
 
         def forward() -> Tensor:
-            with Beside(crops.whole) as teacher:
+            with Beside("teacher", crops.whole) as teacher:
                 _, taught, _ = model.teach(crops, t)
             student = model.student(stage.encoder, stage.encoder(crops.whole.flatten(0, 1)), crops)
             teacher.join(taught)

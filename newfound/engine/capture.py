@@ -52,6 +52,7 @@ class Captured:
     def _capture(self, inputs: tuple[Tensor, ...]) -> None:
         """Record the function without running it."""
         self.inputs = tuple(value.clone() for value in inputs)
+        drawn = self.generator.get_state()
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self.generator)
         torch.cuda.synchronize()
@@ -60,6 +61,9 @@ class Captured:
                 self.function(*self.inputs)
         except RuntimeError as error:
             self.possible = False
+            unbound = torch.Generator(self.generator.device)
+            unbound.set_state(drawn)
+            self.generator.graphsafe_set_state(unbound)  # what was to be captured holds on to the old state
             reason = str(error).strip().splitlines()[0]
             self.reporter.warn(
                 f"steps are launched kernel by kernel, which is slower: they cannot be captured ({reason})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -44,16 +45,22 @@ def fastest_kernels(worth: bool = True) -> Iterator[None]:
         torch.backends.cudnn.benchmark = before
 
 
+@cache
+def _stream(name: str, device: torch.device) -> torch.cuda.Stream:
+    """The one stream of that name: memory is kept for each stream, so a new one every step would need it many times."""
+    return torch.cuda.Stream(device)
+
+
 class Beside:
     """Work on a stream of its own, beside what follows it, on a GPU; on a CPU one thing comes after the other.
 
-    ``with Beside(tensor) as other: result = ...`` begins it, on the device of ``tensor``; ``other.join(result)`` waits
-    for it and hands over what it made. Small kernels hide behind large ones that way, and passes over memory behind
-    matrix products.
+    ``with Beside("name", tensor) as other: result = ...`` begins it, on the device of ``tensor`` and the stream of that
+    name; ``other.join(result)`` waits for it and hands over what it made. Small kernels hide behind large ones that
+    way, and passes over memory behind matrix products.
     """
 
-    def __init__(self, tensor: Tensor) -> None:
-        self.stream = torch.cuda.Stream(tensor.device) if tensor.is_cuda else None
+    def __init__(self, name: str, tensor: Tensor) -> None:
+        self.stream = _stream(name, tensor.device) if tensor.is_cuda else None
 
     def __enter__(self) -> Beside:
         if self.stream is not None:

@@ -55,6 +55,8 @@ class Engine:
     """Length of the metrics that belong to the newest checkpoint reached so far."""
 
     def __post_init__(self) -> None:
+        if self.device.type == "cuda" and self.device.index is not None:
+            torch.cuda.set_device(self.device)  # streams and kernels are of the current device unless told otherwise
         self.train_images = self.collection.train.to(self.device)
         self.labels = torch.from_numpy(self.collection.labels).to(self.device)
 

@@ -115,7 +115,7 @@ class Representation(Stage):
         whole = crops.whole.flatten(0, 1)
         parts: dict[str, Tensor] = {}
         if self.chosen.instance:
-            with Beside(whole) as teacher:
+            with Beside("teacher", whole) as teacher:
                 taught, outputs, watched = self.instance.teach(crops, t)
         features = self.encoder(whole)
         if self.online:
@@ -123,7 +123,7 @@ class Representation(Stage):
             if self.chosen.instance and self.chosen.prototypes.features == "teacher":
                 teacher.join(taught)
                 source = taught
-            with Beside(whole) as labeller:
+            with Beside("labels", whole) as labeller:
                 labelled = self._label(batch, source.detach().float(), t)
         if self.chosen.instance:
             student = self.instance.student(self.encoder, features, crops)

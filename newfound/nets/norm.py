@@ -29,7 +29,8 @@ def batch_norm(maps: Tensor, norm: nn.BatchNorm2d, *, shortcut: Tensor | None = 
 
 def fused(maps: Tensor, norm: nn.BatchNorm2d) -> bool:
     """Whether the fused kernel is for these maps."""
-    return maps.is_cuda and norm.training and norm.momentum is not None and has_triton()
+    small = maps.numel() < 2**31  # the kernel counts in 32 bits
+    return maps.is_cuda and small and norm.training and norm.momentum is not None and has_triton()
 
 
 @cache

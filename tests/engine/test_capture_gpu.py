@@ -84,14 +84,21 @@ def test_draws_continue_and_restart_as_they_do_without_a_graph():
 
 
 def test_a_step_that_waits_for_the_device_goes_on_kernel_by_kernel(capsys):
-    total = torch.zeros((), device="cuda")
+    total, drawn = torch.zeros((), device="cuda"), []
+    generator = torch.Generator("cuda").manual_seed(3)
 
     def step(value):
+        drawn.append(torch.rand(2, generator=generator, device="cuda"))
         total.add_(float(value.sum()))
 
-    captured = Captured(step, torch.Generator("cuda"), Reporter())
+    captured = Captured(step, generator, Reporter())
     for _ in range(WARM_UP + 3):
         captured(torch.ones(2, device="cuda"))
     assert float(total) == 2 * (WARM_UP + 3)
     assert captured.graph is None
     assert "kernel by kernel" in capsys.readouterr().err
+    plain = torch.Generator("cuda").manual_seed(3)
+    expected = [torch.rand(2, generator=plain, device="cuda").tolist() for _ in range(WARM_UP + 3)]
+    attempt = drawn.pop(WARM_UP)  # drawn while it was to be captured: no numbers at all
+    assert attempt.shape == (2,)
+    assert [values.tolist() for values in drawn] == expected

@@ -58,7 +58,7 @@ class SelfDistillation(nn.Module):
             return student
         # Beside what follows, which is the backward pass of the whole views too. Not earlier: the weights, which
         # autocast brings to bfloat16 once for all passes, have to be there.
-        with Beside(features) as other, frozen_statistics(encoder), frozen_statistics(self.head):
+        with Beside("extra views", features) as other, frozen_statistics(encoder), frozen_statistics(self.head):
             extra = self.head(encoder(crops.extra.flatten(0, 1))).float().unflatten(0, crops.extra.shape[:2])
         other.join(extra)
         return torch.cat([student, extra])
