@@ -139,7 +139,7 @@ def plan_epochs(
     speed = measure(settings, trial)
     left -= time.monotonic() - began
     epoch = speed.step * speed.steps
-    later = settings.selftraining.iterations * settings.stage2.epochs if isinstance(settings, APLSettings) else 0
+    later = _later_epochs(settings)
     if given:
         epochs, takes = settings.stage1.epochs, format_seconds((settings.stage1.epochs + later) * epoch)
         over = (f"{epochs} epochs, as given, take about {takes}, more than {named} hold; they are run anyway",)
@@ -151,6 +151,13 @@ def plan_epochs(
         f"no more than {epochs} of stage I's epochs fit into {named}: training is cut short, and the result may be poor"
     )
     return Planned(_with_epochs(settings, epochs), (choice,), (few,) if epochs < FEW else ())
+
+
+def _later_epochs(settings: Settings) -> int:
+    """Epochs that follow stage I; they are shorter than its own, so to count them as such is on the safe side."""
+    if not isinstance(settings, APLSettings) or settings.selftraining.iterations == 0:
+        return 0
+    return settings.selftraining.iterations * settings.stage2.epochs + settings.refinement.epochs
 
 
 def _by_amount(settings: Settings, collection: Collection) -> Planned:

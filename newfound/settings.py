@@ -173,10 +173,14 @@ class Prototypes:
     labels_from: Literal["mean", "first", "swapped"] = "mean"
     """Which feature labels an image: the mean of its two whole views', the first view's, or, each view by itself, the
     other view's."""
+    extra_views: bool = False
+    """Whether the extra views too are classified, by the image's label, or only the whole ones."""
     novel_weight: float = number(1.0, 0)
     """Of the cross-entropy of unlabelled images; the mean is over all images as before."""
 
     def __post_init__(self) -> None:
+        if self.extra_views and self.labels_from == "swapped":
+            raise UserError("extra_views needs one label an image: labels_from has to be mean or first, not swapped")
         if self.first == "random" and self.balance not in ("first_of_epoch", "once"):
             raise UserError(f"first=random needs a balance of first_of_epoch or once, not {self.balance}")
 
@@ -212,6 +216,21 @@ class SelfTraining:
 
 
 @dataclass(frozen=True)
+class Refinement:
+    """After stage II and not in the paper: each view of an unlabelled image predicts what the classifier says of the
+    other, balanced. Batch and optimiser are stage II's."""
+
+    epochs: int = number(0, 0, MOST)
+    """0 leaves it out."""
+    lr: float = number(0.05, 0)
+    backbone_lr: float = number(0.1, 0)
+    """The encoder's learning rate, in units of the classifier's."""
+    temperature: float = number(0.5, 1e-4)
+    """Of the labels, in units of the classifier's logits: below 1 they are surer than what they are made from."""
+    rounds: int = number(3, 1, 1000)
+
+
+@dataclass(frozen=True)
 class APLSettings(Settings):
     """The paper's method: prototypical representation learning, then prototypical self-training."""
 
@@ -243,7 +262,12 @@ class APLSettings(Settings):
     )  # fmt: skip
     stage2: Plan = Plan(epochs=2, batch=256, lr=0.05)
     selftraining: SelfTraining = SelfTraining()
+    refinement: Refinement = Refinement()
     cluster: Cluster = Cluster(normalise=True)
+
+    def __post_init__(self) -> None:
+        if self.prototypes.extra_views and not self.instance:
+            raise UserError("prototypes.extra_views needs instance=true: without it there are no extra views")
 
 
 @dataclass(frozen=True)

@@ -3,18 +3,23 @@
     python benchmarks/rehearsal/run.py --dataset cifar100 --data ROOT --out record.json \\
         --set stage1.epochs=30 --run base --run hard:prototypes.soft=false --run sharp:prototypes.epsilon=0.02
 
-Each --run is a name and the settings it changes, separated by commas; --set changes all of them. The record is written
-after each run, so that one that is cut short (--minutes) keeps what it has.
+Each --run is a name and the settings it changes, separated by commas; --set changes all of them. Each --branch goes on
+from every run's stage I with a stage II of its own, so that these are compared on the same features; without one the
+run's own follows. The record is written after each part, and no part begins if the longest before it would not fit
+into --minutes.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import platform
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,50 +27,92 @@ from typing import Any
 HERE = Path(__file__).parent
 
 
-def run_one(dataset: str, root: Path, changes: dict[str, Any], seed: int, device: str) -> dict[str, Any]:
-    """What one run gave: the novel accuracy of each stage, and how stage I's figures went."""
-    import torch
+WATCHED = ("epoch", "ins", "cls", "pas", "label_certainty", "similarity_range", "teacher_entropy", "loss", "agreement")
 
-    from newfound.data.sources import DATASETS, Request
-    from newfound.engine.device import pick_device
-    from newfound.engine.loop import Engine
-    from newfound.engine.metrics import Metrics
-    from newfound.figures import evaluate_run
-    from newfound.methods.apl import APL
-    from newfound.progress import Reporter
-    from newfound.recipe import resolve_settings
 
-    settings = resolve_settings("apl", f"apl-{dataset}", changes)
-    reading = DATASETS[f"{dataset}-rehearsal"].read(Request(settings.data.size, seed, Reporter(quiet=True), root))
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        metrics = Metrics(Path(folder) / "metrics.jsonl")
-        engine = Engine(reading.collection, pick_device(device), seed=seed, metrics=metrics, log_every=50)
-        outcome = APL(settings).fit(reading.collection, engine)
-        metrics.close()
-        lines = [json.loads(line) for line in (Path(folder) / "metrics.jsonl").read_text().splitlines()]
-    figures = evaluate_run(outcome.model, reading, outcome.assignments, engine, outcome.earlier, outcome.features)
-    curve = [line for line in lines if line["stage"] == "stage1"]
-    some = curve[:: max(1, len(curve) // 12)][:-1] + curve[-1:]
-    watched = ("epoch", "ins", "cls", "pas", "label_certainty", "similarity_range", "teacher_entropy")
-    if torch.cuda.is_available():
-        torch.cuda.empty_cache()
-    return {
-        "changes": changes,
-        "seed": seed,
-        "accuracy": {name: round(found["accuracy"], 4) for name, found in figures.get("earlier", {}).items()},
-        "test": figures["test"] if outcome.earlier and "stage2-1" in outcome.earlier else None,
-        "stage1": [{name: round(line[name], 4) for name in watched if name in line} for line in some],
-        "seconds": round(time.monotonic() - began, 1),
-        "seconds_of_stages": {name: round(value, 1) for name, value in engine.seconds.items()},
-    }
+class Rehearsal:
+    """A data set's rehearsal, and runs of APL on it that may share one stage I."""
+
+    def __init__(self, dataset: str, root: Path | None, seed: int, device: str) -> None:
+        from newfound.data.sources import DATASETS, Request
+        from newfound.engine.device import pick_device
+        from newfound.progress import Reporter
+
+        self.dataset, self.seed, self.device = dataset, seed, pick_device(device)
+        size = self.settings({}).data.size
+        self.reading = DATASETS[f"{dataset}-rehearsal"].read(Request(size, seed, Reporter(quiet=True), root))
+
+    def settings(self, changes: dict[str, Any]) -> Any:
+        from newfound.recipe import resolve_settings
+
+        return resolve_settings("apl", f"apl-{self.dataset}", changes)
+
+    def stage1(self, changes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """What stage I found, and its record."""
+        from newfound.methods.apl import APL
+
+        began = time.monotonic()
+        with self._engine() as (engine, lines):
+            found = APL(self.settings(changes)).represent(self.reading.collection, engine)
+        curve = [line for line in lines() if line["stage"] == "stage1"]
+        some = curve[:: max(1, len(curve) // 12)][:-1] + curve[-1:]
+        return found, {
+            "changes": changes,
+            "seed": self.seed,
+            "accuracy": self._accuracy(found.outcome, engine)[0],
+            "stage1": [{name: round(line[name], 4) for name in WATCHED if name in line} for line in some],
+            "seconds": round(time.monotonic() - began, 1),
+            "branches": {},
+        }
+
+    def branch(self, found: Any, changes: dict[str, Any]) -> dict[str, Any]:
+        """Stage II and what follows it, from what stage I ``found``, which stays as it is."""
+        import torch
+
+        from newfound.methods.apl import APL
+
+        began = time.monotonic()
+        torch.manual_seed(self.seed)  # the classifier starts from the same numbers in every branch
+        with self._engine() as (engine, lines):
+            outcome = APL(self.settings(changes)).self_train(copy.deepcopy(found), self.reading.collection, engine)
+        accuracy, test = self._accuracy(outcome, engine)
+        ends = {line["stage"]: line for line in lines()}
+        return {
+            "accuracy": accuracy,
+            "test": test,
+            "last": {s: {k: round(line[k], 4) for k in WATCHED if k in line} for s, line in ends.items()},
+            "seconds": round(time.monotonic() - began, 1),
+        }
+
+    def _accuracy(self, outcome: Any, engine: Any) -> tuple[dict[str, float], Any]:
+        from newfound.figures import evaluate_run
+
+        figures = evaluate_run(
+            outcome.model, self.reading, outcome.assignments, engine, outcome.earlier, outcome.features
+        )
+        return {name: round(found["accuracy"], 4) for name, found in figures["earlier"].items()}, figures["test"]
+
+    @contextmanager
+    def _engine(self) -> Iterator[tuple[Any, Callable[[], list[dict[str, Any]]]]]:
+        """An engine, and its metrics so far."""
+        from newfound.engine.loop import Engine
+        from newfound.engine.metrics import Metrics
+
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "metrics.jsonl"
+            metrics = Metrics(path)
+            engine = Engine(self.reading.collection, self.device, seed=self.seed, metrics=metrics, log_every=50)
+            yield engine, lambda: lines
+            metrics.close()
+            lines = [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dataset", choices=["cifar100", "omniglot"], required=True)
-    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--dataset", choices=["digits", "cifar10", "cifar100", "omniglot"], required=True)
+    parser.add_argument("--data", type=Path)
     parser.add_argument("--run", action="append", default=[])
+    parser.add_argument("--branch", action="append", default=[])
     parser.add_argument("--set", action="append", default=[])
     parser.add_argument("--seed", type=int, action="append", default=[])
     parser.add_argument("--device", default="auto")
@@ -87,21 +134,35 @@ def main() -> None:
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
         "runs": {},
     }
-    began, longest = time.monotonic(), 0.0
+
+    began, longest = time.monotonic(), {"run": 0.0, "branch": 0.0}
+
+    def fits(part: str) -> bool:
+        return time.monotonic() - began + longest[part] < 60 * options.minutes
+
+    def done(part: str, name: str, found: dict[str, Any]) -> None:
+        longest[part] = max(longest[part], found["seconds"])
+        options.out.write_text(json.dumps(record, indent=1) + "\n")
+        print(name, found["accuracy"], found.get("last") or found["stage1"][-1], found["seconds"], flush=True)
+
+    def parse(text: str) -> tuple[str, dict[str, Any]]:
+        name, _, changes = text.partition(":")
+        return name, parse_changes([part for part in changes.split(",") if part])
+
     for seed in options.seed or [0]:
-        for run in options.run or ["base"]:
-            start = time.monotonic()
-            if start - began + longest > 60 * options.minutes:
-                print(f"no time left for {run}", flush=True)
+        rehearsal = Rehearsal(options.dataset, options.data, seed, options.device)
+        for name, own in map(parse, options.run or ["base"]):
+            if not fits("run"):
+                print(f"no time left for {name}", flush=True)
                 continue
-            name, _, text = run.partition(":")
-            changes = parse_changes([*options.set, *(part for part in text.split(",") if part)])
-            found = run_one(options.dataset, options.data, changes, seed, options.device)
-            record["runs"][f"{name}, seed {seed}"] = found
-            options.out.write_text(json.dumps(record, indent=1) + "\n")
-            last = found["stage1"][-1]
-            print(name, seed, found["accuracy"], last, found["seconds"], flush=True)
-            longest = max(longest, time.monotonic() - start)
+            changes = parse_changes(options.set) | own
+            found, run = rehearsal.stage1(changes)
+            record["runs"][f"{name}, seed {seed}"] = run
+            done("run", name, run)
+            for branch, more in map(parse, options.branch or ["base"]):
+                if fits("branch"):
+                    run["branches"][branch] = {"changes": more, **rehearsal.branch(found, changes | more)}
+                    done("branch", f"  {branch}", run["branches"][branch])
 
 
 if __name__ == "__main__":

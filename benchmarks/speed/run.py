@@ -27,12 +27,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from newfound.cluster.kmeans import kmeans
 from newfound.data.collection import UNKNOWN, Collection, Task
 from newfound.data.store import ImageStore
 from newfound.engine.capture import WARM_UP, Captured
 from newfound.engine.device import Beside, describe_device, fastest_kernels, precision
 from newfound.engine.loop import Engine, Training
 from newfound.engine.optimiser import build_optimiser
+from newfound.evaluate.neighbours import vote
+from newfound.evaluate.tasks import evaluate_tasks
 from newfound.losses import self_distillation
 from newfound.methods.representation import Representation
 from newfound.model import Encoder
@@ -128,7 +131,7 @@ class Bench:
         def forward() -> Tensor:
             with Beside("teacher", crops.whole) as teacher:
                 _, taught, _ = model.teach(crops, t)
-            student = model.student(stage.encoder, stage.encoder(crops.whole.flatten(0, 1)), crops)
+            student, _ = model.student(stage.encoder, stage.encoder(crops.whole.flatten(0, 1)), crops)
             teacher.join(taught)
             return self_distillation(student, taught, model.centre)
 
@@ -175,6 +178,31 @@ class Bench:
             "pseudo labels": lambda *_: stage._assign(source, rows, t) and None,
             "moving average": lambda *_: stage.instance.after_step(stage.encoder, t),
         }
+
+    def after_training(self) -> dict[str, float]:
+        """Seconds of what follows a stage, by the wall: features of all images, ten starts of k-means on all of them, a
+        vote of neighbours for a fifth of them, and the metrics. Each is done for the first time."""
+        encoder, seconds = self.stage.encoder.eval(), {}
+        k = self.collection.n_novel
+        truth = [str(i) for i in np.random.default_rng(1).integers(0, k, len(self.collection.labels))]
+
+        def timed(name: str, work: Callable[[], Any]) -> Any:
+            began = time.perf_counter()
+            result = work()
+            if self.device.type == "cuda":
+                torch.cuda.synchronize()
+            seconds[name] = round(time.perf_counter() - began, 2)
+            return result
+
+        images = self.engine.train_images
+        features = timed("features", lambda: self.engine.features(encoder, images, title="features"))
+        found = timed("k-means", lambda: kmeans(features, k, starts=10).labels.cpu().numpy())
+        half = self.collection.n_labelled
+        known, labels = features[:half], self.engine.labels[:half]
+        queries = features[: len(features) // 5]
+        timed("neighbours", lambda: vote(known, labels, queries, len(self.collection.classes)).cpu())
+        timed("metrics", lambda: evaluate_tasks([f"novel-{i}" for i in found], truth, {"": np.arange(len(truth))}))
+        return seconds
 
     def flops(self) -> float:
         """Floating-point operations of matrix products and convolutions in one bare step."""
@@ -249,6 +277,8 @@ def measure(options: argparse.Namespace, device: torch.device) -> dict[str, Any]
     for name, part in bench.parts().items():
         record["parts_ms"][name] = round(bench.time(bench.captured(part), repeats, 3), 3)
         print(f"  part: {name:34s} {record['parts_ms'][name]:8.3f} ms", flush=True)
+    record["after_training_s"] = bench.after_training()
+    print("  after training, seconds:", record["after_training_s"], flush=True)
     flops = bench.flops()
     record["tflop_per_bare_step"] = round(flops / 1e12, 3)
     record["tflops"] = {name: round(flops / value / 1e9, 1) for name, value in ms.items() if "kernel" not in name}

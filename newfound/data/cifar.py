@@ -65,6 +65,14 @@ def read_cifar10(root: Path, seed: int, *, layout: Layout = CIFAR10) -> Reading:
     return _read(root, layout, known=5, used=10, seed=seed)
 
 
+def read_cifar10_rehearsal(root: Path, seed: int, *, layout: Layout = CIFAR10) -> Reading:
+    """Images [3, 32, 32] to choose settings with: of the five labelled classes the last three pretend to be novel.
+
+    The classes that really are novel, 5 to 9, are left out, of the test images too.
+    """
+    return _read(root, layout, known=2, used=5, seed=seed)
+
+
 def read_cifar100(root: Path, seed: int, *, known: int = 80, layout: Layout = CIFAR100) -> Reading:
     """Images [3, 32, 32]: the first ``known`` classes are labelled, the others of the 100 are to be discovered."""
     return _read(root, layout, known=known, used=100, seed=seed)

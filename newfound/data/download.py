@@ -70,7 +70,12 @@ ARCHIVES: dict[str, tuple[Archive, ...]] = {
     ),
 }
 
-PARTS_OF = {"cifar100-50": "cifar100", "cifar100-rehearsal": "cifar100", "omniglot-rehearsal": "omniglot"}
+PARTS_OF = {
+    "cifar10-rehearsal": "cifar10",
+    "cifar100-50": "cifar100",
+    "cifar100-rehearsal": "cifar100",
+    "omniglot-rehearsal": "omniglot",
+}
 """Data sets that are other splits of one of the above."""
 
 ON_REQUEST = ("imagenet", "imagenet-a", "imagenet-b", "imagenet-c")

@@ -47,6 +47,12 @@ def _read_cifar10(request: Request) -> Reading:
     return read_cifar10(_root(request), request.seed)
 
 
+def _read_cifar10_rehearsal(request: Request) -> Reading:
+    from newfound.data.cifar import read_cifar10_rehearsal
+
+    return read_cifar10_rehearsal(_root(request), request.seed)
+
+
 def _read_cifar100(request: Request, known: int) -> Reading:
     from newfound.data.cifar import read_cifar100
 
@@ -106,6 +112,12 @@ DATASETS = {
         recipe="digits",
     ),
     "cifar10": DataSet("CIFAR-10: classes 0-4 known, 5-9 novel", _read_cifar10, "cifar10", _getting("cifar10")),
+    "cifar10-rehearsal": DataSet(
+        "CIFAR-10 to choose settings with: classes 0-1 known, 2-4 as if novel",
+        _read_cifar10_rehearsal,
+        "cifar10",
+        _getting("cifar10"),
+    ),
     "cifar100": DataSet(
         "CIFAR-100: classes 0-79 known, 80-99 novel",
         partial(_read_cifar100, known=80),

@@ -52,7 +52,9 @@ class Captured:
     def _capture(self, inputs: tuple[Tensor, ...]) -> None:
         """Record the function without running it."""
         self.inputs = tuple(value.clone() for value in inputs)
-        drawn = self.generator.get_state()
+        device = torch.cuda.current_device() if self.generator.device.index is None else self.generator.device.index
+        generators = (self.generator, torch.cuda.default_generators[device])  # torch binds its own to every graph
+        drawn = [(generator, generator.get_state()) for generator in generators]
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self.generator)
         torch.cuda.synchronize()
@@ -61,9 +63,10 @@ class Captured:
                 self.function(*self.inputs)
         except RuntimeError as error:
             self.possible = False
-            unbound = torch.Generator(self.generator.device)
-            unbound.set_state(drawn)
-            self.generator.graphsafe_set_state(unbound)  # what was to be captured holds on to the old state
+            for generator, state in drawn:  # what was to be captured holds on to the old state
+                unbound = torch.Generator(generator.device)
+                unbound.set_state(state)
+                generator.graphsafe_set_state(unbound)
             reason = str(error).strip().splitlines()[0]
             self.reporter.warn(
                 f"steps are launched kernel by kernel, which is slower: they cannot be captured ({reason})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
@@ -14,11 +14,26 @@ from newfound.engine.features import refresh_statistics
 from newfound.engine.loop import Engine
 from newfound.methods.kmeans import cluster_tasks
 from newfound.methods.outcome import Outcome, novel_names, predict_novel
+from newfound.methods.refinement import Refinement
 from newfound.methods.representation import Representation
 from newfound.methods.selftraining import SelfTraining, class_means, rectification
 from newfound.model import Encoder, Model
 from newfound.nets.heads import CosineClassifier, LinearClassifier, classifier
 from newfound.settings import APLSettings
+
+Head = LinearClassifier | CosineClassifier
+Names = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Represented:
+    """What stage I leaves: its encoder, the features [n_train, D] and the pseudo labels [n_unlabelled] of stage II, and
+    the outcome if nothing follows."""
+
+    encoder: Encoder
+    features: Tensor
+    labels: Tensor
+    outcome: Outcome
 
 
 class APL:
@@ -28,6 +43,13 @@ class APL:
         self.settings = settings
 
     def fit(self, collection: Collection, engine: Engine) -> Outcome:
+        found = self.represent(collection, engine)
+        if self.settings.selftraining.iterations == 0:
+            return found.outcome
+        return self.self_train(found, collection, engine)
+
+    def represent(self, collection: Collection, engine: Engine) -> Represented:
+        """Stage I, and the categories found in its features."""
         chosen = self.settings
         channels, size, _ = collection.train.shape
         torch.manual_seed(engine.seed)
@@ -49,18 +71,15 @@ class APL:
             online = stage1.online_labels(features[collection.n_labelled :])
             earlier["online"] = online.cpu().numpy()
             labels = online if chosen.selftraining.labels == "online" else labels
-        if chosen.selftraining.iterations == 0:
-            return Outcome(model, labels.cpu().numpy(), offline.confidence, offline.figures, earlier, features)
-        return self._self_train(encoder, labels, features, collection, engine, earlier)
+        outcome = Outcome(model, labels.cpu().numpy(), offline.confidence, offline.figures, earlier, features)
+        return Represented(encoder, features, labels, outcome)
 
-    def _self_train(
-        self, encoder: Encoder, novel: Tensor, features: Tensor, collection: Collection, engine: Engine, earlier: Any
-    ) -> Outcome:
-        """Stage II from pseudo labels ``novel`` [n_unlabelled] and the features [n_train, D] they were found in."""
+    def self_train(self, found: Represented, collection: Collection, engine: Engine) -> Outcome:
+        """Stage II, and the refinement where it is asked for; trains what was ``found`` on."""
         chosen, n = self.settings, len(collection.classes) + collection.n_novel
         kind, temperature = chosen.classifier.kind, chosen.classifier.temperature
+        encoder, features, novel, earlier = found.encoder, found.features, found.labels, found.outcome.earlier
         head = classifier(kind, encoder.width, n, temperature)
-        before = features
         names = collection.classes, novel_names(collection)
         for number in range(1, chosen.selftraining.iterations + 1):
             if number > 1 and chosen.selftraining.fresh_head:
@@ -70,13 +89,25 @@ class APL:
             weights = rectification(features, labels, prototypes, chosen.selftraining.rectify)
             weights[: collection.n_labelled] = 1
             engine.train(SelfTraining(number, encoder, head, collection, chosen, labels, weights, prototypes))
-            model = as_model(encoder, head, names)
-            features = self._features(model, engine)
-            confidence, novel = predict_novel(model, features[collection.n_labelled :], collection).max(1)
+            model, features, confidence, novel = self._read(encoder, head, names, collection, engine)
             earlier = earlier | {f"stage2-{number}": novel.cpu().numpy()}
+        if chosen.refinement.epochs:
+            engine.train(Refinement(encoder, head, collection, chosen, engine))
+            model, features, confidence, novel = self._read(encoder, head, names, collection, engine)
+            earlier = earlier | {"refinement": novel.cpu().numpy()}
         figures = {"mean_weight": float(weights[collection.n_labelled :].mean())}
-        found = novel.cpu().numpy(), confidence.cpu().numpy()
-        return Outcome(model, *found, figures, earlier, features, before=before)
+        result = novel.cpu().numpy(), confidence.cpu().numpy()
+        return Outcome(model, *result, figures, earlier, features, before=found.features)
+
+    def _read(
+        self, encoder: Encoder, head: Head, names: Names, collection: Collection, engine: Engine
+    ) -> tuple[Model, Tensor, Tensor, Tensor]:
+        """The model, the features [n_train, D], and of unlabelled images the confidence and the category [n_unlabelled]
+        that the classifier gives them."""
+        model = as_model(encoder, head, names)
+        features = self._features(model, engine)
+        confidence, novel = predict_novel(model, features[collection.n_labelled :], collection).max(1)
+        return model, features, confidence, novel
 
     def _features(self, model: Model, engine: Engine) -> Tensor:
         """The features [n_train, D] that clusters, prototypes and the classifier's labels come from."""
@@ -102,13 +133,7 @@ def joint_labels(engine: Engine, novel: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def as_model(
-    encoder: Encoder,
-    head: LinearClassifier | CosineClassifier,
-    names: tuple[tuple[str, ...], tuple[str, ...]],
-    *,
-    method: str = "apl",
-) -> Model:
+def as_model(encoder: Encoder, head: Head, names: Names, *, method: str = "apl") -> Model:
     """The model that encoder and head make; a cosine classifier is a linear one on unit features."""
     model = Model(encoder, *names, method=method, unit_features=isinstance(head, CosineClassifier))
     model.to(head.rows.device)

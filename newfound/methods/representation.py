@@ -70,17 +70,10 @@ class Representation(Stage):
             options = {name: getattr(chosen.prototypes, name) for name in ("momentum", "similarity", "update")}
             self.prototypes = OnlinePrototypes(novel, **options)
             self.register_buffer("bank", torch.zeros(collection.n_unlabelled, encoder.width))
-            self._register_tasks(collection)
+            task_of, allowed = of_own_task(collection)
+            self.register_buffer("task_of", task_of, persistent=False)
+            self.register_buffer("allowed", allowed, persistent=False)
             self._register_label_options(collection, steps)
-
-    def _register_tasks(self, collection: Collection) -> None:
-        """Which novel categories each unlabelled image may belong to: those of its own task."""
-        category = torch.cat([torch.full((task.n_novel,), i) for i, task in enumerate(collection.tasks)])
-        image = torch.zeros(collection.n_unlabelled, dtype=torch.int64)
-        for i, task in enumerate(collection.tasks):
-            image[torch.from_numpy(task.rows - collection.n_labelled)] = i
-        self.register_buffer("task_of", category, persistent=False)
-        self.register_buffer("allowed", image[:, None] == category, persistent=False)
 
     def _register_label_options(self, collection: Collection, steps: int) -> None:
         """What only some settings ask for; drawn here, since a captured step cannot draw on the host."""
@@ -126,13 +119,14 @@ class Representation(Stage):
             with Beside("labels", whole) as labeller:
                 labelled = self._label(batch, source.detach().float(), t)
         if self.chosen.instance:
-            student = self.instance.student(self.encoder, features, crops)
+            student, of_extra = self.instance.student(self.encoder, features, crops)
             teacher.join(taught, outputs, *watched.values())
             parts |= self.instance.loss(student, outputs, t) | watched
         if self.online:
             source, targets, figures = labelled
             labeller.join(source, targets, *figures.values())
-            parts |= self._category(batch, features.float(), source, targets) | figures
+            classified = torch.cat([features, of_extra]) if self.chosen.prototypes.extra_views else features
+            parts |= self._category(batch, features.float(), classified.float(), source, targets) | figures
         elif self.chosen.category:
             parts["cls"] = self._supervised(batch, features.float())
         chosen = self.chosen
@@ -158,10 +152,13 @@ class Representation(Stage):
         targets, figures = self._assign(source, batch.index[known:] - self.n_labelled, t)
         return source, targets, figures
 
-    def _category(self, batch: Batch, features: Tensor, source: Tensor, targets: Tensor) -> dict[str, Tensor]:
-        """L_cls over old and new categories and L_pas, from features [2n, D] and what ``_label`` gave."""
+    def _category(
+        self, batch: Batch, features: Tensor, classified: Tensor, source: Tensor, targets: Tensor
+    ) -> dict[str, Tensor]:
+        """L_cls over old and new categories of the views with features ``classified`` [V n, D], and L_pas of the whole
+        ones' features [2n, D], from what ``_label`` gave."""
         n, known = len(batch.labels), self.sampler.pools[0].per_batch
-        logits = self.classifier(features).float().unflatten(0, (2, n))
+        logits = self.classifier(classified).float().unflatten(0, (-1, n))
         truth = one_hot(batch.labels[:known], self.n_known + self.n_novel)
         features = self._given(features)[:, known:].flatten(0, 1)
         novel = F.pad(self.chosen.prototypes.novel_weight * targets, (self.n_known, 0)).unflatten(0, (-1, n - known))
@@ -279,6 +276,16 @@ def random_balanced(collection: Collection, generator: torch.Generator) -> Tenso
     for task, rows, own in by_task(collection, labels.device):
         labels[rows] = own.start + torch.randperm(len(rows), generator=generator) % task.n_novel
     return labels
+
+
+def of_own_task(collection: Collection) -> tuple[Tensor, Tensor]:
+    """The task [K] of each novel category, and which categories [n_unlabelled, K] each unlabelled image may belong to:
+    those of its own task."""
+    category = torch.cat([torch.full((task.n_novel,), i) for i, task in enumerate(collection.tasks)])
+    image = torch.zeros(collection.n_unlabelled, dtype=torch.int64)
+    for i, task in enumerate(collection.tasks):
+        image[torch.from_numpy(task.rows - collection.n_labelled)] = i
+    return category, image[:, None] == category
 
 
 def one_hot(labels: Tensor, n: int) -> Tensor:

@@ -17,7 +17,7 @@ from reference.publishers import (
 )
 
 from newfound.data import cifar
-from newfound.data.cifar import read_cifar10, read_cifar100, read_cifar100_rehearsal
+from newfound.data.cifar import read_cifar10, read_cifar10_rehearsal, read_cifar100, read_cifar100_rehearsal
 from newfound.errors import UserError
 
 CIFAR10 = dataclasses.replace(cifar.CIFAR10, train_per_class=10, test_per_class=2)
@@ -130,6 +130,15 @@ def test_the_rehearsal_leaves_the_real_novel_classes_out_of_everything(hundred):
     assert Counter(reading.answers.unlabelled) == dict.fromkeys(CIFAR100_NAMES[64:80], 2)
     assert Counter(reading.answers.test) == dict.fromkeys(CIFAR100_NAMES[:80], 1)
     assert (collection.n_labelled, collection.n_unlabelled) == (128, 32)
+
+
+def test_the_smaller_rehearsal_does_so_too(ten):
+    reading = read_cifar10_rehearsal(ten, 0, layout=CIFAR10)
+    collection = reading.collection
+    assert collection.classes == tuple(CIFAR10_NAMES[:2])
+    assert collection.n_novel == 3
+    assert set(reading.answers.unlabelled) == set(CIFAR10_NAMES[2:5])
+    assert set(reading.answers.test) == set(CIFAR10_NAMES[:5])
 
 
 # What is not the publishers'

@@ -497,7 +497,12 @@ def test_imagenet_has_to_be_requested(tmp_path, name):
 
 @pytest.mark.parametrize(
     ("name", "whole"),
-    [("cifar100-50", "cifar100"), ("cifar100-rehearsal", "cifar100"), ("omniglot-rehearsal", "omniglot")],
+    [
+        ("cifar10-rehearsal", "cifar10"),
+        ("cifar100-50", "cifar100"),
+        ("cifar100-rehearsal", "cifar100"),
+        ("omniglot-rehearsal", "omniglot"),
+    ],
 )
 def test_another_split_is_the_same_download(site, tmp_path, name, whole):
     assert get_data(name, tmp_path, reporter=QUIET, addresses={whole: table(site)["toy"]}) == [tmp_path / "toy"]

@@ -25,7 +25,7 @@ def refusal(**source):
 
 def test_the_data_sets_of_the_paper_and_the_rehearsals_are_there():
     assert list(DATASETS) == [
-        "digits", "digits-rehearsal", "cifar10", "cifar100", "cifar100-50", "cifar100-rehearsal",
+        "digits", "digits-rehearsal", "cifar10", "cifar10-rehearsal", "cifar100", "cifar100-50", "cifar100-rehearsal",
         "omniglot", "omniglot-rehearsal", "imagenet-a", "imagenet-b", "imagenet-c",
     ]  # fmt: skip
 

@@ -84,6 +84,9 @@ def test_draws_continue_and_restart_as_they_do_without_a_graph():
 
 
 def test_a_step_that_waits_for_the_device_goes_on_kernel_by_kernel(capsys):
+    torch.cuda.manual_seed(7)
+    usual = torch.rand(2, device="cuda").tolist()
+    torch.cuda.manual_seed(7)
     total, drawn = torch.zeros((), device="cuda"), []
     generator = torch.Generator("cuda").manual_seed(3)
 
@@ -102,3 +105,4 @@ def test_a_step_that_waits_for_the_device_goes_on_kernel_by_kernel(capsys):
     attempt = drawn.pop(WARM_UP)  # drawn while it was to be captured: no numbers at all
     assert attempt.shape == (2,)
     assert [values.tolist() for values in drawn] == expected
+    assert torch.rand(2, device="cuda").tolist() == usual  # torch's own draws were not touched either

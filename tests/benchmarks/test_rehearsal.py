@@ -1,0 +1,36 @@
+"""The rehearsal compares ways of stage II on one stage I."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+REHEARSAL = Path(__file__).parents[2] / "benchmarks" / "rehearsal"
+
+
+@pytest.fixture
+def rehearsal(monkeypatch):
+    monkeypatch.syspath_prepend(str(REHEARSAL))
+    sys.modules.pop("run", None)
+    import run
+
+    yield run
+    sys.modules.pop("run", None)
+
+
+def test_branches_go_on_from_the_same_stage_1(rehearsal, monkeypatch, tmp_path):
+    small = ["stage1.epochs=1", "stage1.warmup_epochs=0", "dino.hidden=32", "dino.out=64", "views.extra=2"]
+    branches = ["plain", "again", "swapped:refinement.epochs=1,refinement.backbone_lr=1"]
+    arguments = ["--dataset", "digits", "--out", str(tmp_path / "record.json"), "--device", "cpu"]
+    arguments += [word for text in small for word in ("--set", text)]
+    arguments += [word for text in branches for word in ("--branch", text)]
+    monkeypatch.setattr(sys, "argv", ["run.py", *arguments])
+    rehearsal.main()
+    (run,) = json.loads((tmp_path / "record.json").read_text())["runs"].values()
+    plain, again, swapped = run["branches"].values()
+    assert plain["accuracy"] == again["accuracy"]
+    assert swapped["accuracy"].pop("refinement") == pytest.approx(0.5, abs=0.5)
+    assert swapped["accuracy"] == plain["accuracy"]
+    assert swapped["changes"] == {"refinement.epochs": 1, "refinement.backbone_lr": 1}
+    assert run["accuracy"]["stage1"] == plain["accuracy"]["stage1"]
