@@ -173,14 +173,10 @@ class Prototypes:
     labels_from: Literal["mean", "first", "swapped"] = "mean"
     """Which feature labels an image: the mean of its two whole views', the first view's, or, each view by itself, the
     other view's."""
-    extra_views: bool = False
-    """Whether the extra views too are classified, by the image's label, or only the whole ones."""
     novel_weight: float = number(1.0, 0)
     """Of the cross-entropy of unlabelled images; the mean is over all images as before."""
 
     def __post_init__(self) -> None:
-        if self.extra_views and self.labels_from == "swapped":
-            raise UserError("extra_views needs one label an image: labels_from has to be mean or first, not swapped")
         if self.first == "random" and self.balance not in ("first_of_epoch", "once"):
             raise UserError(f"first=random needs a balance of first_of_epoch or once, not {self.balance}")
 
@@ -264,10 +260,6 @@ class APLSettings(Settings):
     selftraining: SelfTraining = SelfTraining()
     refinement: Refinement = Refinement()
     cluster: Cluster = Cluster(normalise=True)
-
-    def __post_init__(self) -> None:
-        if self.prototypes.extra_views and not self.instance:
-            raise UserError("prototypes.extra_views needs instance=true: without it there are no extra views")
 
 
 @dataclass(frozen=True)

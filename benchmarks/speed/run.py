@@ -131,7 +131,7 @@ class Bench:
         def forward() -> Tensor:
             with Beside("teacher", crops.whole) as teacher:
                 _, taught, _ = model.teach(crops, t)
-            student, _ = model.student(stage.encoder, stage.encoder(crops.whole.flatten(0, 1)), crops)
+            student = model.student(stage.encoder, stage.encoder(crops.whole.flatten(0, 1)), crops)
             teacher.join(taught)
             return self_distillation(student, taught, model.centre)
 

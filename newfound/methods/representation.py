@@ -119,14 +119,13 @@ class Representation(Stage):
             with Beside("labels", whole) as labeller:
                 labelled = self._label(batch, source.detach().float(), t)
         if self.chosen.instance:
-            student, of_extra = self.instance.student(self.encoder, features, crops)
+            student = self.instance.student(self.encoder, features, crops)
             teacher.join(taught, outputs, *watched.values())
             parts |= self.instance.loss(student, outputs, t) | watched
         if self.online:
             source, targets, figures = labelled
             labeller.join(source, targets, *figures.values())
-            classified = torch.cat([features, of_extra]) if self.chosen.prototypes.extra_views else features
-            parts |= self._category(batch, features.float(), classified.float(), source, targets) | figures
+            parts |= self._category(batch, features.float(), source, targets) | figures
         elif self.chosen.category:
             parts["cls"] = self._supervised(batch, features.float())
         chosen = self.chosen
@@ -152,13 +151,10 @@ class Representation(Stage):
         targets, figures = self._assign(source, batch.index[known:] - self.n_labelled, t)
         return source, targets, figures
 
-    def _category(
-        self, batch: Batch, features: Tensor, classified: Tensor, source: Tensor, targets: Tensor
-    ) -> dict[str, Tensor]:
-        """L_cls over old and new categories of the views with features ``classified`` [V n, D], and L_pas of the whole
-        ones' features [2n, D], from what ``_label`` gave."""
+    def _category(self, batch: Batch, features: Tensor, source: Tensor, targets: Tensor) -> dict[str, Tensor]:
+        """L_cls over old and new categories and L_pas, from features [2n, D] and what ``_label`` gave."""
         n, known = len(batch.labels), self.sampler.pools[0].per_batch
-        logits = self.classifier(classified).float().unflatten(0, (-1, n))
+        logits = self.classifier(features).float().unflatten(0, (2, n))
         truth = one_hot(batch.labels[:known], self.n_known + self.n_novel)
         features = self._given(features)[:, known:].flatten(0, 1)
         novel = F.pad(self.chosen.prototypes.novel_weight * targets, (self.n_known, 0)).unflatten(0, (-1, n - known))

@@ -51,19 +51,17 @@ class SelfDistillation(nn.Module):
         spread = -(mean * mean.clamp(min=1e-12).log()).sum() / math.log(self.chosen.out)
         return features, outputs, {"teacher_entropy": entropy, "teacher_spread": spread}
 
-    def student(self, encoder: nn.Module, features: Tensor, crops: Crops) -> tuple[Tensor, Tensor]:
-        """The student's outputs [V, n, O] of all views, from its features [2n, D] of the whole ones; and its features
-        [(V - 2) n, D] of the extra ones."""
+    def student(self, encoder: nn.Module, features: Tensor, crops: Crops) -> Tensor:
+        """The student's outputs [V, n, O] of all views, from its features [2n, D] of the whole ones."""
         student = self.head(features).float().unflatten(0, crops.whole.shape[:2])
         if not len(crops.extra):
-            return student, features[:0]
+            return student
         # Beside what follows, which is the backward pass of the whole views too. Not earlier: the weights, which
         # autocast brings to bfloat16 once for all passes, have to be there.
         with Beside("extra views", features) as other, frozen_statistics(encoder), frozen_statistics(self.head):
-            of_extra = encoder(crops.extra.flatten(0, 1))
-            extra = self.head(of_extra).float().unflatten(0, crops.extra.shape[:2])
-        other.join(extra, of_extra)
-        return torch.cat([student, extra]), of_extra
+            extra = self.head(encoder(crops.extra.flatten(0, 1))).float().unflatten(0, crops.extra.shape[:2])
+        other.join(extra)
+        return torch.cat([student, extra])
 
     def loss(self, student: Tensor, taught: Tensor, t: Tensor) -> dict[str, Tensor]:
         """L_ins and its share of the loss of an even guess, from outputs of the student [V, n, O] and of the teacher
