@@ -66,11 +66,11 @@ def read_cifar10(root: Path, seed: int, *, layout: Layout = CIFAR10) -> Reading:
 
 
 def read_cifar10_rehearsal(root: Path, seed: int, *, layout: Layout = CIFAR10) -> Reading:
-    """Images [3, 32, 32] to choose settings with: of the five labelled classes the last three pretend to be novel.
+    """Images [3, 32, 32] to choose settings with: of the five labelled classes the last two pretend to be novel.
 
     The classes that really are novel, 5 to 9, are left out, of the test images too.
     """
-    return _read(root, layout, known=2, used=5, seed=seed)
+    return _read(root, layout, known=3, used=5, seed=seed)
 
 
 def read_cifar100(root: Path, seed: int, *, known: int = 80, layout: Layout = CIFAR100) -> Reading:

@@ -113,7 +113,7 @@ DATASETS = {
     ),
     "cifar10": DataSet("CIFAR-10: classes 0-4 known, 5-9 novel", _read_cifar10, "cifar10", _getting("cifar10")),
     "cifar10-rehearsal": DataSet(
-        "CIFAR-10 to choose settings with: classes 0-1 known, 2-4 as if novel",
+        "CIFAR-10 to choose settings with: classes 0-2 known, 3 and 4 as if novel",
         _read_cifar10_rehearsal,
         "cifar10",
         _getting("cifar10"),

@@ -135,9 +135,9 @@ def test_the_rehearsal_leaves_the_real_novel_classes_out_of_everything(hundred):
 def test_the_smaller_rehearsal_does_so_too(ten):
     reading = read_cifar10_rehearsal(ten, 0, layout=CIFAR10)
     collection = reading.collection
-    assert collection.classes == tuple(CIFAR10_NAMES[:2])
-    assert collection.n_novel == 3
-    assert set(reading.answers.unlabelled) == set(CIFAR10_NAMES[2:5])
+    assert collection.classes == tuple(CIFAR10_NAMES[:3])
+    assert collection.n_novel == 2
+    assert set(reading.answers.unlabelled) == set(CIFAR10_NAMES[3:5])
     assert set(reading.answers.test) == set(CIFAR10_NAMES[:5])
 
 
