@@ -12,6 +12,7 @@ from methods_tiny import TINY, NeverWaits, fit, make_stage, one_step
 from newfound import discovery
 from newfound.data.collection import Task
 from newfound.errors import Interrupted
+from newfound.methods.refinement import Refinement
 from newfound.methods.representation import Representation
 from newfound.methods.selftraining import SelfTraining, class_means, rectification
 
@@ -247,6 +248,7 @@ OPTIONS = {
     "selftraining.rectify_each": "step",
     "refresh_norm": True,
     "flip_average": True,
+    "refinement.epochs": 2,
 }
 
 
@@ -259,6 +261,7 @@ OPTIONS = {
         ("stage2-2", 3, {}),
         ("stage1", 30, OPTIONS),
         ("stage2-1", 25, OPTIONS),
+        ("refinement", 25, OPTIONS),
     ],
 )
 def test_a_run_stopped_in_either_stage_resumes_bit_for_bit(tmp_path, monkeypatch, victim, at, changes):
@@ -266,7 +269,7 @@ def test_a_run_stopped_in_either_stage_resumes_bit_for_bit(tmp_path, monkeypatch
         return discovery.discover(dataset="digits-rehearsal", method="apl", out=out, settings=TINY | changes, threads=1)
 
     whole = run(tmp_path / "whole").folder
-    real = {cls: cls.step for cls in (Representation, SelfTraining)}
+    real = {cls: cls.step for cls in (Representation, SelfTraining, Refinement)}
 
     def stopping(self, batch, t):
         if self.name == victim and int(t) == at:
@@ -283,7 +286,7 @@ def test_a_run_stopped_in_either_stage_resumes_bit_for_bit(tmp_path, monkeypatch
     for name in ("metrics.jsonl", "assignments.csv", "model/model.safetensors"):
         assert (whole / name).read_bytes() == (again / name).read_bytes(), name
     last = json.loads((again / "metrics.jsonl").read_text().splitlines()[-1])
-    assert last["stage"] == "stage2-2"
+    assert last["stage"] == ("refinement" if changes else "stage2-2")
 
 
 def test_each_task_has_its_own_prototypes_and_labels(digits):
