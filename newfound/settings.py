@@ -170,9 +170,9 @@ class Prototypes:
     """What the separation's gradient reaches: the features, through the batch's class means, whole or by the share they
     have in the moving average; the classifier's novel rows; or the prototypes themselves, by a plain gradient step."""
     features: Literal["student", "teacher"] = "student"
-    labels_from: Literal["mean", "first", "swapped"] = "mean"
-    """Which feature labels an image: the mean of its two whole views', the first view's, or, each view by itself, the
-    other view's."""
+    labels_from: Literal["mean", "first", "own", "swapped"] = "mean"
+    """Which feature labels an image: the mean of its two whole views', the first view's, or, each view by itself, its
+    own or the other view's."""
     novel_weight: float = number(1.0, 0)
     """Of the cross-entropy of unlabelled images; the mean is over all images as before."""
 
@@ -196,8 +196,9 @@ class SelfTraining:
     iterations: int = number(2, 0, 1000)
     labels: Literal["offline", "online"] = "offline"
     """Where the first pseudo labels come from: clusters of the features, or the online prototypes."""
-    rectify: Literal["cosine", "relative", "none"] = "cosine"
-    """An unlabelled image's weight: its cosine to its label's prototype, that divided by its category's mean, or 1."""
+    rectify: Literal["cosine", "relative", "confident", "none"] = "cosine"
+    """An unlabelled image's weight: its cosine to its label's prototype, that divided by its category's mean; 1 for the
+    half of its category that is nearer to its prototype than to any other by most, and 0 for the other half; or 1."""
     rectify_each: Literal["iteration", "step"] = "iteration"
     """Whether the cosine is the plain image's, read once an iteration, or each view's, as the network sees it now."""
     backbone_lr: float = number(0.1, 0)

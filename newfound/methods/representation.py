@@ -143,8 +143,8 @@ class Representation(Stage):
     def _label(self, batch: Batch, source: Tensor, t: Tensor) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """What labels the unlabelled images, features [V n, D]; their labels [V n, K]; and figures to watch.
 
-        Labels come from ``source``, features [2n, D]. An image has one for both whole views, or, where they are
-        swapped, one for each.
+        Labels come from ``source``, features [2n, D]. An image has one for both whole views, or
+        one for each.
         """
         known = self.sampler.pools[0].per_batch
         source = self._given(source)[:, known:].flatten(0, 1)
@@ -173,19 +173,20 @@ class Representation(Stage):
             features = F.normalize(features)
         views = features.unflatten(0, (2, -1))
         way = self.chosen.prototypes.labels_from
-        return views if way == "swapped" else views[:1] if way == "first" else views.mean(0, keepdim=True)
+        return views if way in ("own", "swapped") else views[:1] if way == "first" else views.mean(0, keepdim=True)
 
     @torch.no_grad()
     def _assign(self, source: Tensor, rows: Tensor, t: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
         """Online pseudo labels [V n, K] of unlabelled images, and figures that show a collapse; from features [V n, D].
 
-        Where there are two views an image, each has the label that the other's feature gives it.
+        Where there are two views an image, each has the label that its own feature gives it, or the other's.
         """
         if len(source) == len(rows):
             targets = self._targets(source, rows, t)
         else:
             first, second = source.unflatten(0, (2, -1))
-            targets = torch.cat([self._targets(second, rows, t), self._targets(first, rows, t)])
+            by = (first, second) if self.chosen.prototypes.labels_from == "own" else (second, first)
+            targets = torch.cat([self._targets(view, rows, t) for view in by])
             if self.chosen.prototypes.balance == "bank":
                 self.bank[rows] = (first + second) / 2
         similarity = self.prototypes.similarities(source)

@@ -83,8 +83,11 @@ def class_means(features: Tensor, labels: Tensor, n: int) -> Tensor:
 def rectification(features: Tensor, labels: Tensor, prototypes: Tensor, way: str = "cosine") -> Tensor:
     """The weight [N] of each feature [N, D]: its cosine with its label's prototype, in 0 to 1 (section 3.2.2).
 
-    "relative" divides by the mean over the label's members, so that every category weighs the same; "none" gives 1.
+    "relative" divides by the mean over the label's members, so that every category weighs the same; "confident" gives 1
+    to the half of them whose own prototype is nearer than any other by most, and 0 to the others; "none" gives 1.
     """
+    if way == "confident":
+        return _surest(features, labels, prototypes)
     weights = (F.normalize(features) * prototypes[labels]).sum(1).clamp(0, 1)
     if way == "none":
         return torch.ones_like(weights)
@@ -92,4 +95,17 @@ def rectification(features: Tensor, labels: Tensor, prototypes: Tensor, way: str
         members = F.one_hot(labels, len(prototypes)).to(weights.dtype)
         means = (weights @ members) / members.sum(0).clamp(min=1)
         weights = weights / means.clamp(min=1e-6)[labels]
+    return weights
+
+
+def _surest(features: Tensor, labels: Tensor, prototypes: Tensor) -> Tensor:
+    """1 for each label's members [N] whose margin (the cosine to its prototype less that to the nearest other) is at
+    least the label's median, else 0."""
+    cosines = F.normalize(features) @ prototypes.T
+    own = cosines.gather(1, labels[:, None])[:, 0]
+    margin = own - cosines.scatter(1, labels[:, None], -2.0).amax(1)
+    weights = torch.zeros_like(margin)
+    for label in labels.unique():
+        members = labels == label
+        weights[members] = (margin[members] >= margin[members].median()).to(weights.dtype)
     return weights

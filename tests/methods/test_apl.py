@@ -65,6 +65,7 @@ SWITCHES = [
     {"prototypes__balance": "once"},
     {"prototypes__balance": "never"},
     {"prototypes__labels_from": "first"},
+    {"prototypes__labels_from": "own"},
     {"prototypes__labels_from": "swapped"},
     {"prototypes__final_epsilon": 0.5},
     {"prototypes__novel_weight": 0.5},
@@ -105,6 +106,7 @@ def test_every_switch_of_stage_1_runs_and_changes_what_is_learnt(digits, changes
         {"selftraining__labels": "online"},
         {"selftraining__rectify": "none"},
         {"selftraining__rectify": "relative"},
+        {"selftraining__rectify": "confident"},
         {"selftraining__rectify_each": "step"},
         {"selftraining__backbone_lr": 1.0},
         {"selftraining__views": "crop"},
@@ -192,6 +194,22 @@ def test_a_collapse_is_warned_of_with_a_remedy(digits):
     assert "prototypes.balance=bank" in stage.warning(fine | {"label_entropy": 0.1})
     assert "teacher_temperature" in stage.warning(fine | {"teacher_entropy": 1.0})
     assert "one output" in stage.warning(fine | {"teacher_spread": 0.0})
+
+
+def test_confident_weights_take_the_surer_half_of_each_category():
+    generator = torch.Generator().manual_seed(0)
+    features, labels = torch.randn(41, 6, generator=generator), torch.randint(0, 3, (41,), generator=generator)
+    prototypes = class_means(features, labels, 4)
+    weights = rectification(features, labels, prototypes, "confident")
+    margins = []
+    for feature, label in zip(F.normalize(features), labels.tolist(), strict=True):
+        others = [float(feature @ p) for c, p in enumerate(prototypes) if c != label]
+        margins.append(float(feature @ prototypes[label]) - max(others))
+    for category in range(3):
+        members = sorted((i for i in range(41) if labels[i] == category), key=lambda i: margins[i])
+        kept = {i for i in members if weights[i] == 1}
+        assert kept == set(members[(len(members) - 1) // 2 :])
+        assert all(weights[i] in (0, 1) for i in members)
 
 
 def test_weights_of_rectification_are_cosines_to_the_class_mean():

@@ -50,7 +50,7 @@ def prepared(digits, **changes):
 
 @pytest.mark.parametrize("balance", ["bank", "batch"])
 @pytest.mark.parametrize("features", ["student", "teacher"])
-@pytest.mark.parametrize("labels_from", ["mean", "first", "swapped"])
+@pytest.mark.parametrize("labels_from", ["mean", "first", "own", "swapped"])
 def test_labels_come_from_the_features_that_were_asked_for(digits, labels_from, features, balance):
     changes = {"prototypes__labels_from": labels_from, "prototypes__features": features}
     stage, batch = prepared(digits, **changes, prototypes__balance=balance, prototypes__follow="hard")
@@ -64,6 +64,9 @@ def test_labels_come_from_the_features_that_were_asked_for(digits, labels_from, 
 
     if labels_from == "swapped":
         labels = [labels_of(stage, bank, rows, source[1]), labels_of(stage, bank, rows, source[0])]
+        followed = [source[0], source[1]]
+    elif labels_from == "own":
+        labels = [labels_of(stage, bank, rows, source[0]), labels_of(stage, bank, rows, source[1])]
         followed = [source[0], source[1]]
     else:
         given = source.mean(0) if labels_from == "mean" else source[0]
