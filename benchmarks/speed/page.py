@@ -54,6 +54,14 @@ def page(record: dict[str, Any], cpu: dict[str, Any]) -> str:
         "## Parts of a step, each by itself",
         _table(["", "ms"], [[name, f"{value:.3f}"] for name, value in record["parts_ms"].items()]),
     ]
+    if "after_training_s" in record:
+        seconds = record["after_training_s"]
+        parts += [
+            "## After training",
+            _table(["50,000 images", "s"], [[name, f"{value:.2f}"] for name, value in seconds.items()]),
+            _paragraph(f"""Together {sum(seconds.values()):.1f} s, each done for the first time: features of all images,
+                ten starts of k-means on them, the neighbours' vote for a fifth of them, and the metrics."""),
+        ]
     if "growth" in record:
         grown = [
             [name, f"{int(value):,}", f"{found['ms']:.1f}", f"{found['images_per_s']:,}"]
