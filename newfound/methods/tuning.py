@@ -24,9 +24,10 @@ class Tuning(HeadTraining):
     """What follows HeadTraining, with the same labels and weights, while those parameters of the encoder's network
     learn that require a gradient.
 
-    Images go through the whole network, since most of the time is spent in its first blocks whatever is kept of them
-    (docs/pretrained.md). Prototypes come from the features that each image had when it was last seen: to read them all
-    anew before an epoch would take as long as the epoch.
+    Views go through the whole network. To keep what enters the first block that learns, of each image and its mirror
+    image, would make a step faster, but takes two passes over all images first and much memory, and allows no crops.
+    Prototypes come from the features that each image had when it was last seen: to read them all anew before an epoch
+    would take as long as the epoch.
     """
 
     name = "tune"

@@ -13,6 +13,7 @@ from pretrained_package import NAME, install
 from reference import rectified as reference
 from safetensors.torch import load_file
 
+from newfound.budget import Trial, _read_within
 from newfound.data.collection import Collection, Task
 from newfound.data.store import ImageStore
 from newfound.data.vectors import VectorStore
@@ -192,3 +193,11 @@ def test_the_estimator_tunes_no_features():
     model = Discoverer("apl-features", n_novel=4, settings={"tune.blocks": 1})
     with pytest.raises(UserError, match=r"given features .* cannot be tuned"):
         model.fit(features, np.where(categories < 12, categories, -1))
+
+
+def test_time_counts_what_tuning_takes(stage, tmp_path, monkeypatch):
+    install(tmp_path / "site", monkeypatch)
+    monkeypatch.setattr("newfound.methods.features.seconds_per_image", lambda *_, **__: 60.0)
+    planned = _read_within(300, "5:00", stage.chosen, Trial(stage.collection, torch.device("cpu")))
+    # 15 images whose features are new, three epochs of 15 and their features once more.
+    assert planned.warnings[0].startswith("reading features and tuning takes about 1:15:00, more than 5:00 hold")
