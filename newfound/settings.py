@@ -281,7 +281,7 @@ class Tuning(Plan):
     epochs: int = number(5, 1, MOST)
     batch: int = number(64, 1, MOST)
     optimiser: Literal["sgd", "adam", "adamw"] = "adamw"
-    lr: float = number(1e-4, 0)
+    lr: float = number(3e-4, 0)
     weight_decay: float = number(0.0, 0)
 
 
