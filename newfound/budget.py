@@ -182,11 +182,13 @@ def _with_epochs(settings: Trained, epochs: int) -> Trained:
 
 
 def _read_within(left: float, named: str, settings: FeatureSettings, trial: Trial) -> Planned:
-    """Of a frozen network the time goes into features, which have to be read whatever the budget."""
+    """Of a pretrained network the time goes into features, which have to be read whatever the budget, and into tuning,
+    which is done where it was asked for."""
     from newfound.methods.features import FeatureAPL
 
     takes = FeatureAPL(settings).seconds_to_read(trial.collection, trial)
-    why = f"the recipe's, which take seconds; reading features takes about {format_seconds(takes)}"
+    what = "reading features and tuning" if settings.tune.blocks else "reading features"
+    why = f"the recipe's, which take seconds; {what} takes about {format_seconds(takes)}"
     choice = Choice("epochs", str(settings.stage2.epochs), why)
-    over = f"reading features takes about {format_seconds(takes)}, more than {named} hold; it is done anyway"
+    over = f"{what} takes about {format_seconds(takes)}, more than {named} hold; it is done anyway"
     return Planned(settings, (choice,), (over,) if takes > left else ())

@@ -12,7 +12,7 @@ import yaml
 from newfound.errors import UserError
 from newfound.mapping import brief, cut, from_mapping, override
 from newfound.methods import get_method
-from newfound.settings import Settings
+from newfound.settings import FeatureSettings, Settings
 
 
 def default_recipe(method: str, *suffixes: str) -> str:
@@ -66,7 +66,20 @@ def resolve_settings(method: str, recipe: str, changes: Mapping[str, Any]) -> Se
         names = ", ".join(nets.NAMES)
         where = "--set" if "network" in changes else f"recipe {recipe}"
         raise UserError(f"{where}: network is {brief(settings.network)}; it can be {names}")
+    if isinstance(settings, FeatureSettings) and settings.tune.blocks:
+        _check_tuning(settings.network, settings.tune.blocks)
     return settings
+
+
+def _check_tuning(network: str, blocks: int) -> None:
+    """Stop, before anything is read, where the network has no such blocks to tune."""
+    import torch
+
+    from newfound import nets
+    from newfound.nets.thaw import thaw
+
+    with torch.device("meta"):  # takes no memory
+        thaw(nets.build(network, 3, 224), blocks)
 
 
 def parse_changes(assignments: list[str]) -> dict[str, Any]:

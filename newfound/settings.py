@@ -288,8 +288,24 @@ class SoftLabels:
 
 
 @dataclass(frozen=True)
+class Tuning(Plan):
+    """Whether the last blocks of the network learn too, after the head has, for how long and how fast."""
+
+    blocks: int = number(0, 0, 1000)
+    """How many; 0 leaves the network as it is."""
+    flip: bool = True
+    """Whether half of the views are mirror images; they are not for symbols."""
+    epochs: int = number(5, 1, MOST)
+    batch: int = number(64, 1, MOST)
+    optimiser: Literal["sgd", "adam", "adamw"] = "adamw"
+    lr: float = number(3e-4, 0)
+    weight_decay: float = number(0.0, 0)
+
+
+@dataclass(frozen=True)
 class FeatureSettings(Settings):
-    """APL on the features of a network that others have trained, which stays as it is; or on given features."""
+    """APL on the features of a network that others have trained, which stays as it is unless its last blocks are tuned;
+    or on given features."""
 
     method: str = "apl-features"
     network: str = "efficientnet-lite0"
@@ -310,6 +326,7 @@ class FeatureSettings(Settings):
     labelled_share: float = number(0.0, 0, 0.99)
     """Labelled images in a batch; 0 takes their share in the collection."""
     stage2: Plan = Plan(epochs=20, batch=256, optimiser="adamw", lr=1e-3, weight_decay=0.0)
+    tune: Tuning = Tuning()
     cluster: Cluster = Cluster(algorithm="consensus", normalise=True)
 
     def __post_init__(self) -> None:

@@ -141,6 +141,7 @@ def wrong_calls(folder, finished):
     here = ["--labelled", folder / "known", "--unlabelled", folder / "pile"]
     out = ["--out", folder / "new"]
     digits = ["discover", "--dataset", "digits"]
+    features = ["--features", folder / "features.npy", "--labels", folder / "labels.csv"]
     return {
         "holds a run already: go on with `newfound resume": [*digits, "--out", finished],
         "is not an empty folder": [*digits, "--out", folder / "busy"],
@@ -151,6 +152,7 @@ def wrong_calls(folder, finished):
         "at least one category": ["discover", *here, "--novel", 0, *out],
         "cannot find 5,000 novel categories": [*digits, "--novel", 5000, *out],
         "no setting stage9": [*digits, "--set", "stage9.epochs=1", *out],
+        "cannot be tuned": ["discover", *features, "--novel", 2, "--set", "tune.blocks=1", *out],
         "there is no recipe": [*digits, "--recipe", "none", *out],
         "there is no method apl9": [*digits, "--method", "apl9", *out],
         "--device tpu": [*digits, "--device", "tpu", *out],

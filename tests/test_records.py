@@ -31,6 +31,20 @@ def test_the_page_of_the_pretrained_network_has_the_table_of_its_record(monkeypa
         assert abs(mean - sum(r["accuracy"][name] for r in record["runs"]) / 3) < 1e-9
 
 
+def test_the_page_of_the_pretrained_network_has_the_table_of_tuning(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "pretrained"))
+    monkeypatch.delitem(sys.modules, "run", raising=False)
+    import tuning
+
+    for file, seeds in (("tuning.json", [10, 11, 12]), ("tuning-result.json", [0, 1, 2])):
+        record = json.loads((ROOT / "benchmarks" / "pretrained" / file).read_text())
+        assert tuning.table(record) in (ROOT / "docs" / "pretrained.md").read_text()
+        for way in record["ways"]:
+            assert [run["seed"] for run in way["runs"]] == seeds
+            for name, mean in way["mean"].items():
+                assert abs(mean - sum(run[name] for run in way["runs"]) / len(seeds)) < 1e-9
+
+
 def test_the_page_of_speed_is_what_the_record_says(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "speed"))
     import page

@@ -38,16 +38,16 @@ RECORD = Path(__file__).parent / "record.json"
 CLASSES, EACH, METHOD = 20, 100, "apl-features"
 
 
-def draw(whole: Reading, seed: int) -> Reading:
-    """The split of that seed."""
+def draw(whole: Reading, seed: int, classes: int = CLASSES, each: int = EACH) -> Reading:
+    """The split of that seed: so many classes known and as many novel."""
     labels = whole.collection.labels[: whole.collection.n_labelled]
-    chosen = np.random.default_rng(seed).permutation(80)[: 2 * CLASSES]
-    rows = np.concatenate([np.flatnonzero(labels == c)[:EACH] for c in chosen])
+    chosen = np.random.default_rng(seed).permutation(80)[: 2 * classes]
+    rows = np.concatenate([np.flatnonzero(labels == c)[:each] for c in chosen])
     names = [whole.names.labelled[row] for row in rows]
     categories = [whole.collection.classes[labels[row]] for row in rows]
-    row, known = np.arange(len(rows)), CLASSES * EACH
+    row, known = np.arange(len(rows)), classes * each
     pool = Pool(whole.collection.train.take(rows), names, categories)
-    return assemble(pool, labelled=row[:known], unlabelled=row[known:], n_novel=CLASSES, seed=seed)
+    return assemble(pool, labelled=row[:known], unlabelled=row[known:], n_novel=classes, seed=seed)
 
 
 def run_one(whole: Reading, seed: int, settings: Any, cache: Path) -> dict[str, Any]:

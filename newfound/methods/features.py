@@ -20,9 +20,11 @@ from newfound.methods.headtraining import HeadTraining
 from newfound.methods.kmeans import find_clusters
 from newfound.methods.outcome import Outcome, novel_names, predict_novel
 from newfound.methods.selftraining import class_means
-from newfound.model import Encoder
+from newfound.methods.tuning import Tuning
+from newfound.model import Encoder, Model
 from newfound.nets.heads import CosineClassifier, Whitened
 from newfound.nets.pretrained import Backbone, load_backbone
+from newfound.nets.thaw import thaw
 from newfound.settings import FeatureSettings
 
 
@@ -57,14 +59,29 @@ class FeatureAPL:
         labels = torch.cat([engine.labels[:first], len(collection.classes) + novel])
         with torch.no_grad():
             head.weight.copy_(class_means(white, labels, n))
-        engine.train(HeadTraining(project, head, VectorStore(inputs), novel, collection, chosen))
+        stage = HeadTraining(project, head, VectorStore(inputs), novel, collection, chosen)
+        engine.train(stage)
 
-        model = as_model(encoder, head, (collection.classes, novel_names(collection)), method="apl-features")
+        names = collection.classes, novel_names(collection)
+        model = as_model(encoder, head, names, method="apl-features")
         with torch.no_grad():
             trained = F.normalize(project.linear(inputs))
         confidence, novel = predict_novel(model, trained[first:], collection).max(1)
+        if chosen.tune.blocks:
+            earlier["frozen"] = novel.cpu().numpy()
+            engine.train(Tuning(encoder, head, VectorStore(inputs), stage.novel, collection, chosen))
+            model = as_model(encoder, head, names, method="apl-features")
+            trained = self._tuned_features(model, engine)
+            confidence, novel = predict_novel(model, trained[first:], collection).max(1)
         found = novel.cpu().numpy(), confidence.cpu().numpy()
         return Outcome(model, *found, {}, earlier, trained, before=white, plain=features)
+
+    def _tuned_features(self, model: Model, engine: Engine) -> Tensor:
+        """The model's features [n_train, D], which are not kept: no other run has its network."""
+        images = engine.train_images
+        return frozen_features(
+            model, images, engine.device, engine.reporter, of=model.features, identity="", cache=None
+        )
 
     def _read(self, collection: Collection, engine: Engine) -> tuple[Encoder, Tensor]:
         """The encoder, its linear layer still without meaning, and the network's features [n_train, D]."""
@@ -74,6 +91,7 @@ class FeatureAPL:
             encoder = Encoder(
                 "features", channels, 1, zero, zero + 1, dimension=self._dimension(features.shape), whitened=True
             )
+            thaw(encoder.net, self.settings.tune.blocks)
             return encoder, features
         encoder, digest = self._frozen(collection, engine)
         features = frozen_features(
@@ -102,17 +120,19 @@ class FeatureAPL:
             whitened=True,
         )
         encoder.net.load_state_dict(backbone.net.state_dict())
-        encoder.net.requires_grad_(False)
+        thaw(encoder.net, self.settings.tune.blocks)
         return encoder, backbone.digest()
 
     def seconds_to_read(self, collection: Collection, engine: Engine) -> float:
-        """How long the features will take that are not in the cache, by the time that one batch takes."""
+        """How long the network will look at images, by the time that one batch takes: at those whose features are not
+        in the cache, and to be tuned at all of them, every epoch and once afterwards."""
         if isinstance(collection.train, VectorStore):
             return 0.0
         encoder, digest = self._frozen(collection, engine)
-        images = engine.train_images
-        new = uncomputed(images, engine.device, engine.reporter, identity=digest, cache=engine.cache)
-        return len(new) * seconds_per_image(encoder, images, engine.device, of=encoder.raw) if len(new) else 0.0
+        images, tune = engine.train_images, self.settings.tune
+        looks = len(uncomputed(images, engine.device, engine.reporter, identity=digest, cache=engine.cache))
+        looks += (tune.epochs + 1) * len(images) if tune.blocks else 0
+        return looks * seconds_per_image(encoder, images, engine.device, of=encoder.raw) if looks else 0.0
 
     def _dimension(self, shape: Sequence[int]) -> int:
         """That of whitened features, where there are features of that shape [N, D]."""

@@ -61,9 +61,7 @@ class HeadTraining(Stage):
 
     @torch.no_grad()
     def before_epoch(self, epoch: int) -> None:
-        labels = self.chosen.labels
-        assert self.inputs is not None
-        features = F.normalize(self.linear(self.inputs.images.flatten(1)[self.n_labelled :]))
+        labels, features = self.chosen.labels, self.features()
         similarity = features @ class_means(features, self.novel, self.n_novel).T
         rounds = labels.rounds if labels.balanced else 0
         soft = sinkhorn(similarity, epsilon=labels.epsilon, rounds=rounds, allowed=self.allowed)
@@ -72,9 +70,18 @@ class HeadTraining(Stage):
         prototypes = class_means(features, self.novel, self.n_novel)
         self.weights[self.n_labelled :] = rectification(features, self.novel, prototypes, labels.rectify)
 
+    def features(self) -> Tensor:
+        """Unit features [n_unlabelled, D] as they are now: what labels and weights come from."""
+        assert self.inputs is not None
+        return F.normalize(self.linear(self.inputs.images.flatten(1)[self.n_labelled :]))
+
     def step(self, batch: Batch, t: Tensor) -> dict[str, Tensor]:
-        logits = self.head(self.linear(batch.views))
-        targets, weights = self.targets[batch.index], self.weights[batch.index]
+        return self.losses(self.linear(batch.views), batch.index)
+
+    def losses(self, vectors: Tensor, index: Tensor) -> dict[str, Tensor]:
+        """The scalars of a step, from what the linear layer made of the images at ``index`` [n]: [n, D]."""
+        logits = self.head(vectors)
+        targets, weights = self.targets[index], self.weights[index]
         agreement = (logits.argmax(1) == targets.argmax(1)).float().mean()
         loss = rectified_cross_entropy(logits, targets, weights)
         return {"loss": loss, "agreement": agreement, "weight": weights.mean()}

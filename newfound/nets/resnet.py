@@ -101,6 +101,11 @@ class ResNet(nn.Module):
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
 
+    @property
+    def blocks(self) -> nn.Sequential:
+        """The blocks of all four layers."""
+        return nn.Sequential(*self.layer1, *self.layer2, *self.layer3, *self.layer4)
+
     def maps(self, images: Tensor) -> Tensor:
         """The last feature maps [N, width, h, w], before they are averaged."""
         maps = self.maxpool(batch_norm(self.conv1(images), self.bn1))

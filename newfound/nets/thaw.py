@@ -1,0 +1,27 @@
+"""Which part of a network that others have trained learns on."""
+
+from __future__ import annotations
+
+from newfound.errors import UserError
+from newfound.nets import Net
+from newfound.nets.efficientnet import EfficientNetLite
+from newfound.nets.resnet import ResNet
+from newfound.nets.vit import ViT
+
+
+def thaw(net: Net, blocks: int) -> None:
+    """Have the last ``blocks`` blocks of the network, and what follows them, learn, and nothing else of it."""
+    net.requires_grad_(False)
+    if blocks == 0:
+        return
+    if not isinstance(net, EfficientNetLite | ResNet | ViT):
+        raise UserError(
+            f"tune.blocks is {blocks}, but given features and the networks of timm cannot be tuned: leave it at 0, or "
+            "give images with --backbone efficientnet-lite0 or FILE.safetensors"
+        )
+    if blocks > len(net.blocks):
+        raise UserError(f"tune.blocks is {blocks}, but the network has {len(net.blocks)} blocks: give no more")
+    parameters = list(net.parameters())  # in the order in which they are used, but for a transformer's places
+    first = next(net.blocks[-blocks].parameters())
+    for parameter in parameters[next(i for i, p in enumerate(parameters) if p is first) :]:
+        parameter.requires_grad_(True)
