@@ -67,6 +67,16 @@ def look_once(pool: Pool, form: str, seed: int) -> dict[str, Any]:
     return {"share": round(seen.share, 4), "colour": round(seen.colour, 4), "domain": seen.domain}
 
 
+def table(record: dict[str, Any]) -> str:
+    """The record as docs/trust.md has it."""
+    lines = ["| | form | background | colour | right |", "|---|---|---|---|---|"]
+    for name, found in record["results"].items():
+        for form, seen in found["forms"].items():
+            spans = " | ".join(f"{low:.0%} to {high:.0%}" for low, high in (seen["share"], seen["colour"]))
+            lines.append(f"| {name} | {form} | {spans} | {seen['right']} of {record['seeds']} |")
+    return "\n".join(lines) + "\n"
+
+
 def main() -> None:
     chosen = options(__doc__, seeds=20)
     results: dict[str, Any] = {}

@@ -124,6 +124,7 @@ class Options:
     roots: dict[str, Path]
     cache: Path
     seeds: int
+    first: int
     show: bool
 
 
@@ -134,11 +135,12 @@ def options(what: str | None, seeds: int) -> Options:
     parser.add_argument("--fashion", type=Path, required=True, help="what Debian's dataset-fashion-mnist installs")
     parser.add_argument("--cache", type=Path, default=default_cache(), help="features found there cost no time")
     parser.add_argument("--seeds", type=int, default=seeds)
+    parser.add_argument("--first", type=int, default=0, help="the first seed: others than the record's to choose with")
     parser.add_argument("--print", action="store_true", help="print instead of writing the record")
     chosen = parser.parse_args()
     torch.set_num_threads(1)
     roots = dict.fromkeys(POOLS, chosen.data) | {"fashion": chosen.fashion}
-    return Options(roots, chosen.cache, chosen.seeds, chosen.print)
+    return Options(roots, chosen.cache, chosen.seeds, chosen.first, chosen.print)
 
 
 def stamped() -> dict[str, Any]:
