@@ -20,8 +20,8 @@ from newfound.settings import FeatureSettings, Settings
 
 FEW, FEW_KNOWN, STRAY = 10, 5, 2
 """Images of a category in the pile and of a known one below which, of a found one up to which, a warning is due."""
-STABLE, REHEARSED, PARTED, DIVIDED = 0.6, 0.7, 0.65, 0.85
-"""What gauges should reach, and the last one not: docs/trust.md has what was found below and above."""
+STABLE, REHEARSED, PARTED = 0.6, 0.7, 0.65
+"""What gauges should reach: docs/trust.md has what was found below and above."""
 MOST = 5000
 """Images of the pile, and of the known categories, that gauges look at."""
 STARTS, DRAWS = 5, 2
@@ -35,7 +35,7 @@ def gauge(collection: Collection, outcome: Outcome, settings: Settings, seed: in
     "stability" is the adjusted Rand index of two k-means clusterings, each of a random four fifths of the pile, in the
     features before self-training drew them together. "rehearsal" is the share of the images of known categories that
     are found again when these play the novel ones; it needs features that the labels have not touched. "parted" is how
-    far apart the two found categories are that are least so, "divided" how far apart two halves of one are at the most.
+    far apart the two found categories are that are least so.
     """
     gauges = {}
     first, k = collection.n_labelled, collection.n_novel
@@ -45,8 +45,6 @@ def gauge(collection: Collection, outcome: Outcome, settings: Settings, seed: in
         gauges["stability"] = _stability(before[first:], k, rng)
     if (pair := least_parted(collection, outcome)) is not None:
         gauges["parted"] = pair[0]
-    if (one := most_divided(collection, outcome)) is not None:
-        gauges["divided"] = one[0]
     if outcome.plain is not None and isinstance(settings, FeatureSettings):
         labels = torch.from_numpy(collection.labels[:first])
         rehearsed = _rehearsal(outcome.plain[:first].cpu(), labels, k, settings, rng)
@@ -80,20 +78,6 @@ def least_parted(collection: Collection, outcome: Outcome) -> tuple[float, int, 
     return min((_parted(members[names[i]], members[names[j]]), names[i], names[j]) for i, j in pairs)
 
 
-def most_divided(collection: Collection, outcome: Outcome) -> tuple[float, int] | None:
-    """How well the halves of a found category are parted, from 0 to 1, at the most, and which category that is.
-
-    The halves are those of k-means. None where no category has two of five images.
-    """
-    found = []
-    for category, some in _members(collection, outcome).items():
-        if len(some) >= 2 * SMALLEST:
-            half = kmeans(some, 2, starts=STARTS, seed=0).labels.bool()
-            if min(half.sum(), (~half).sum()) >= SMALLEST:
-                found.append((_parted(some[~half], some[half]), category))
-    return max(found, default=None)
-
-
 def _members(collection: Collection, outcome: Outcome) -> dict[int, Tensor]:
     """Of each found category some unit features from before self-training [n, D]. The pile is in random order, so the
     first ones are a random choice."""
@@ -101,13 +85,13 @@ def _members(collection: Collection, outcome: Outcome) -> dict[int, Tensor]:
     if features is None:
         return {}
     pile = F.normalize(features[collection.n_labelled :].float()).cpu()
-    rows = [np.flatnonzero(outcome.assignments == category)[: 2 * SAMPLE] for category in range(collection.n_novel)]
+    rows = [np.flatnonzero(outcome.assignments == category)[:SAMPLE] for category in range(collection.n_novel)]
     return {category: pile[torch.from_numpy(some)] for category, some in enumerate(rows)}
 
 
 def _parted(one: Tensor, other: Tensor) -> float:
     """Of the n - 1 nearest to each of n features of both groups, the share that is of its own group, in the mean."""
-    n = min(len(one), len(other), SAMPLE)
+    n = min(len(one), len(other))
     both, own = torch.cat([one[:n], other[:n]]), torch.arange(2 * n) // n
     near = (both @ both.T).fill_diagonal_(-2).topk(n - 1, dim=1).indices
     return float((own[near] == own[:, None]).float().mean())
@@ -174,10 +158,6 @@ def doubts(collection: Collection, outcome: Outcome, gauges: dict[str, float], n
             f"{novel[pair[1]]} and {novel[pair[2]]} run into each other: they may be one category cut in two, as "
             "happens where it is far larger than the others or --novel is too large"
         )
-    one = most_divided(collection, outcome) if gauges.get("divided", 0) > DIVIDED else None
-    if one is not None:
-        apart = f"{novel[one[1]]} falls into two groups that lie apart"
-        warnings["divided"] = f"{apart}: it may be two categories or more; try a larger --novel"
     if (stray := int((sizes <= STRAY).sum())) > 0:
         some = "1 category has" if stray == 1 else f"{stray} categories have"
         warnings["strays"] = f"{some} {STRAY} images or fewer: strays rather than a category"

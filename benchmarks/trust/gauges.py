@@ -34,7 +34,7 @@ from newfound.recipe import resolve_settings
 RECORD = Path(__file__).parent / "gauges.json"
 METHOD = "apl-features"
 SETTINGS: Any = resolve_settings(METHOD, METHOD, {})
-KINDS = ("few", "few known", "rehearsal", "stability", "parted", "divided", "strays", "largest")
+KINDS = ("few", "few known", "rehearsal", "stability", "parted", "strays", "largest")
 BAD = 0.6
 """A result with a smaller share of images in the right group is one to be warned of."""
 BARS = (0.4, 0.5, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9)
@@ -119,23 +119,22 @@ def bars_table(record: dict[str, Any]) -> str:
     """For every gauge its rank correlation with the accuracy, and what other bars would have told."""
     lines = ["| gauge | rank correlation | " + " | ".join(map(str, BARS)) + " |"]
     lines.append("|---|---|" + "---|" * len(BARS))
-    for gauge in ("rehearsal", "stability", "parted", "divided"):
+    for gauge in ("rehearsal", "stability", "parted"):
         runs = [run for run in every_run(record) if gauge in run["gauges"]]
         value = np.array([run["gauges"][gauge] for run in runs])
         accuracy = np.array([run["accuracy"] for run in runs])
         bad = accuracy < record["bad"]
-        told = [value > bar if gauge == "divided" else value < bar for bar in BARS]
-        cells = [f"{one[bad].mean():.0%} / {one[~bad].mean():.0%}" for one in told]
+        cells = [f"{(value[bad] < bar).mean():.0%} / {(value[~bad] < bar).mean():.0%}" for bar in BARS]
         lines.append(f"| {gauge} | {spearmanr(value, accuracy).statistic:.2f} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
 def cases_table(record: dict[str, Any]) -> str:
     """Accuracy and warnings by what is difficult in a situation."""
-    lines = ["| situation | runs | mean accuracy | warned of | parted | divided |", "|---|---|---|---|---|---|"]
+    lines = ["| situation | runs | mean accuracy | warned of | by parted | by stability |", "|---|---|---|---|---|---|"]
     for case in CASES:
         runs = [run for run in every_run(record) if case_of(run) == case]
-        told = [[bool(run["told"]), "parted" in run["told"], "divided" in run["told"]] for run in runs]
+        told = [[bool(run["told"]), "parted" in run["told"], "stability" in run["told"]] for run in runs]
         cells = " | ".join(_mean([one[i] for one in told]) for i in range(3))
         lines.append(f"| {case} | {len(runs)} | {_mean([run['accuracy'] for run in runs])} | {cells} |")
     return "\n".join(lines) + "\n"
@@ -169,7 +168,7 @@ def main() -> None:
         for key, store in stores.items():
             some = seeds if key == name else seeds[: len(seeds) // 4]
             results[key] = {"title": POOLS[name].__doc__, "runs": [run_one(name, pool, store, seed) for seed in some]}
-    names = ("FEW", "FEW_KNOWN", "STRAY", "STABLE", "REHEARSED", "PARTED", "DIVIDED")
+    names = ("FEW", "FEW_KNOWN", "STRAY", "STABLE", "REHEARSED", "PARTED")
     bars = {name: getattr(trust, name) for name in names}
     record = stamped() | {"what": "warnings and accuracy", "bad": BAD, "bars": bars}
     write(RECORD, record | {"settings": to_mapping(SETTINGS), "results": results}, chosen)
