@@ -55,7 +55,7 @@ def digits(root: Path) -> Pool:
 
 
 def fashion(root: Path, each: int = 150) -> Pool:
-    """Test images of Debian's package dataset-fashion-mnist, wherever below ``root`` they are, 28 px."""
+    """Test images of Fashion-MNIST, 28 px, from Debian's package dataset-fashion-mnist."""
 
     def content(name: str) -> bytes:
         return gzip.decompress(next(root.rglob(name)).read_bytes())
