@@ -329,7 +329,7 @@ def _judge(run: Run, reading: Reading, outcome: Any, reporter: Reporter) -> dict
     result: dict[str, Any] = {"auto": [to_mapping(choice) for choice in run.auto], "warnings": list(run.warnings)}
     if run.call.source.dataset is None:
         result["trust"] = gauge(reading.collection, outcome, run.settings, run.call.seed)
-        found = doubts(reading.collection, outcome, result["trust"], outcome.model.novel)
+        found = doubts(reading.collection, outcome, result["trust"], outcome.model.novel).values()
         for warning in found:
             reporter.warn(warning)
         result["warnings"] += found

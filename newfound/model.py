@@ -20,8 +20,8 @@ from newfound.nets.heads import Whitened
 from newfound.nets.normalise import Normalise
 from newfound.strangeness import Strangeness
 
-FORMAT = 2
-"""Since 2 a model may hold what tells strange images; models of format 1 hold nothing of it."""
+FORMAT = 3
+"""Since 2 a model may hold what tells strange images, since 3 in terms of the network's own features."""
 
 
 class Encoder(nn.Module):
@@ -87,6 +87,8 @@ class Model(nn.Module):
         """Whether the known categories were given as whole numbers."""
         self.classifier = nn.Linear(encoder.width, len(known) + len(novel))
         self.strangeness: Strangeness | None = None
+        self.plain_strangeness = False
+        """Whether strangeness is told from the network's own features, before the linear layer."""
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -94,7 +96,10 @@ class Model(nn.Module):
 
     def features(self, images: Tensor) -> Tensor:
         """Features [N, D] of images: what the categories were found in."""
-        features: Tensor = self.encoder(images)
+        return self._features(self.encoder.raw(images))
+
+    def _features(self, raw: Tensor) -> Tensor:
+        features: Tensor = self.encoder.project(raw)
         return F.normalize(features) if self.unit_features else features
 
     def forward(self, images: Tensor) -> Tensor:
@@ -109,8 +114,11 @@ class Model(nn.Module):
 
     def judge(self, images: Tensor) -> Tensor:
         """Logits, and in a last column how strange each image is (0 where nothing tells): [N, known + novel + 1]."""
-        features = self.features(images).float()
-        strange = self.strangeness(features) if self.strangeness else features.new_zeros(len(features))
+        raw = self.encoder.raw(images)
+        features = self._features(raw).float()
+        strange = features.new_zeros(len(features))
+        if self.strangeness:
+            strange = self.strangeness(raw.float() if self.plain_strangeness else features)
         return torch.cat([self.logits(features), strange[:, None]], 1)
 
     def save(self, path: Path) -> None:
@@ -136,6 +144,7 @@ class Model(nn.Module):
             "novel": list(self.novel),
             "numbered": self.numbered,
             "unit_features": self.unit_features,
+            "plain_strangeness": self.plain_strangeness,
             "exemplars": len(self.strangeness.exemplars) if self.strangeness else 0,
             "held_out": len(self.strangeness.held_out) if self.strangeness else 0,
         }
@@ -196,6 +205,8 @@ def _from_description(description: dict[str, Any]) -> Model:
     exemplars, held_out = int(description.get("exemplars", 0)), int(description.get("held_out", 0))
     if not (0 <= exemplars <= 2**17 and 0 <= held_out <= 2**20):
         raise ValueError(f"{exemplars} exemplars and {held_out} images held out")
+    model.plain_strangeness = bool(description.get("plain_strangeness", False))
     if exemplars:
-        model.strangeness = Strangeness(exemplars, encoder.width, held_out)
+        width = encoder.net.width if model.plain_strangeness else encoder.width
+        model.strangeness = Strangeness(exemplars, width, held_out)
     return model

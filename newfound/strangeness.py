@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 NEIGHBOURS = 5
 MOST = 5000
-"""Training images that strangeness is measured from: enough for a neighbourhood, 10 MB at 512 numbers each."""
+"""Training images that strangeness is measured from: enough for a neighbourhood; at 1,280 numbers each 25 MB."""
 CHUNK = 4096
 
 

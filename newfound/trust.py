@@ -20,11 +20,13 @@ from newfound.settings import FeatureSettings, Settings
 
 FEW, FEW_KNOWN, STRAY = 10, 5, 2
 """Images of a category in the pile and of a known one below which, of a found one up to which, a warning is due."""
-STABLE, REHEARSED = 0.4, 0.6
-"""What gauges should reach: docs/usage.md says what was found below and above."""
+STABLE, REHEARSED, PARTED = 0.6, 0.7, 0.65
+"""What gauges should reach: docs/trust.md has what was found below and above."""
 MOST = 5000
 """Images of the pile, and of the known categories, that gauges look at."""
 STARTS, DRAWS = 5, 2
+SAMPLE, SMALLEST = 40, 5
+"""Images of a category that are held against its neighbour's, at the most and at the least."""
 
 
 def gauge(collection: Collection, outcome: Outcome, settings: Settings, seed: int) -> dict[str, float]:
@@ -32,7 +34,8 @@ def gauge(collection: Collection, outcome: Outcome, settings: Settings, seed: in
 
     "stability" is the adjusted Rand index of two k-means clusterings, each of a random four fifths of the pile, in the
     features before self-training drew them together. "rehearsal" is the share of the images of known categories that
-    are found again when these play the novel ones; it needs features that the labels have not touched.
+    are found again when these play the novel ones; it needs features that the labels have not touched. "parted" is how
+    far apart the two found categories are that are least so.
     """
     gauges = {}
     first, k = collection.n_labelled, collection.n_novel
@@ -40,6 +43,8 @@ def gauge(collection: Collection, outcome: Outcome, settings: Settings, seed: in
     before = outcome.before if outcome.before is not None else outcome.features
     if before is not None and k > 1 and collection.n_unlabelled >= 2 * k:
         gauges["stability"] = _stability(before[first:], k, rng)
+    if (pair := least_parted(collection, outcome)) is not None:
+        gauges["parted"] = pair[0]
     if outcome.plain is not None and isinstance(settings, FeatureSettings):
         labels = torch.from_numpy(collection.labels[:first])
         rehearsed = _rehearsal(outcome.plain[:first].cpu(), labels, k, settings, rng)
@@ -55,6 +60,41 @@ def _stability(pile: Tensor, k: int, rng: np.random.Generator) -> float:
         centres = kmeans(pile[torch.from_numpy(part).to(pile.device)], k, starts=STARTS, seed=turn).centres
         labels.append(torch.cdist(pile, centres.to(pile)).argmin(1).cpu().numpy())
     return float(adjusted_rand_score(*labels))
+
+
+def least_parted(collection: Collection, outcome: Outcome) -> tuple[float, int, int] | None:
+    """How well the two found categories are parted that are least so, from 0 to 1, and which they are.
+
+    Each is held against the one with the nearest mean. Far apart they give 1, halves of one category about two thirds.
+    None where no two categories have five images.
+    """
+    members = {c: some for c, some in _members(collection, outcome).items() if len(some) >= SMALLEST}
+    if len(members) < 2:
+        return None
+    names = list(members)
+    means = F.normalize(torch.stack([some.mean(0) for some in members.values()]))
+    nearest = (means @ means.T).fill_diagonal_(-2).argmax(1).tolist()
+    pairs = sorted({(min(i, j), max(i, j)) for i, j in enumerate(nearest)})
+    return min((_parted(members[names[i]], members[names[j]]), names[i], names[j]) for i, j in pairs)
+
+
+def _members(collection: Collection, outcome: Outcome) -> dict[int, Tensor]:
+    """Of each found category some unit features from before self-training [n, D]. The pile is in random order, so the
+    first ones are a random choice."""
+    features = outcome.before if outcome.before is not None else outcome.features
+    if features is None:
+        return {}
+    pile = F.normalize(features[collection.n_labelled :].float()).cpu()
+    rows = [np.flatnonzero(outcome.assignments == category)[:SAMPLE] for category in range(collection.n_novel)]
+    return {category: pile[torch.from_numpy(some)] for category, some in enumerate(rows)}
+
+
+def _parted(one: Tensor, other: Tensor) -> float:
+    """Of the n - 1 nearest to each of n features of both groups, the share that is of its own group, in the mean."""
+    n = min(len(one), len(other))
+    both, own = torch.cat([one[:n], other[:n]]), torch.arange(2 * n) // n
+    near = (both @ both.T).fill_diagonal_(-2).topk(n - 1, dim=1).indices
+    return float((own[near] == own[:, None]).float().mean())
 
 
 @torch.no_grad()
@@ -86,33 +126,43 @@ def _rehearsal(
     return float(np.mean(found)) if found else None
 
 
-def doubts(collection: Collection, outcome: Outcome, gauges: dict[str, float], novel: Sequence[str]) -> list[str]:
-    """Sentences that say why the categories may not be trusted; none where nothing speaks against them."""
+def doubts(collection: Collection, outcome: Outcome, gauges: dict[str, float], novel: Sequence[str]) -> dict[str, str]:
+    """Sentences that say why the categories may not be trusted, by what they are about; none where nothing speaks
+    against them. Where no label has taught the network, few known images and a large category tell nothing
+    (docs/trust.md)."""
     sizes = np.bincount(outcome.assignments, minlength=collection.n_novel)
     known = np.bincount(collection.labels[: collection.n_labelled], minlength=len(collection.classes))
-    warnings = []
+    warnings = {}
     if collection.n_unlabelled < FEW * collection.n_novel:
         few = f"{collection.n_unlabelled} images for {collection.n_novel} categories"
-        warnings.append(f"the pile has {few}: with fewer than {FEW} a category many will be wrong")
-    if (poor := int((known < FEW_KNOWN).sum())) > 0:
-        warnings.append(
+        warnings["few"] = f"the pile has {few}: with fewer than {FEW} a category many will be wrong"
+    poor, learns = int((known < FEW_KNOWN).sum()), outcome.plain is None
+    if poor and learns:
+        warnings["few known"] = (
             f"{poor} of the {len(known)} known categories have fewer than {FEW_KNOWN} images: they say little of what "
             "may vary within a category"
         )
     if gauges.get("rehearsal", 1) < REHEARSED:
-        warnings.append(
+        warnings["rehearsal"] = (
             f"known categories that play the novel ones are found again for {gauges['rehearsal']:.0%} of their images "
             "only: expect no more of the novel ones"
         )
     if gauges.get("stability", 1) < STABLE:
-        warnings.append(
+        warnings["stability"] = (
             f"clusterings of parts of the pile agree little (adjusted Rand index {gauges['stability']:.2f}): the "
             "categories are one way of many to part it; try another --novel, or more images"
         )
+    pair = least_parted(collection, outcome) if gauges.get("parted", 1) < PARTED else None
+    if pair is not None:
+        warnings["parted"] = (
+            f"{novel[pair[1]]} and {novel[pair[2]]} run into each other: they may be one category cut in two, as "
+            "happens where it is far larger than the others or --novel is too large"
+        )
     if (stray := int((sizes <= STRAY).sum())) > 0:
         some = "1 category has" if stray == 1 else f"{stray} categories have"
-        warnings.append(f"{some} {STRAY} images or fewer: strays rather than a category")
-    if collection.n_novel > 2 and 2 * sizes.max() > collection.n_unlabelled:
+        warnings["strays"] = f"{some} {STRAY} images or fewer: strays rather than a category"
+    if learns and collection.n_novel > 2 and 2 * sizes.max() > collection.n_unlabelled:
         share = f"{sizes.max() / collection.n_unlabelled:.0%} of the pile"
-        warnings.append(f"{novel[int(sizes.argmax())]} has {share}: it may be several categories that were not parted")
+        name = novel[int(sizes.argmax())]
+        warnings["largest"] = f"{name} has {share}: it may be several categories that were not parted"
     return warnings

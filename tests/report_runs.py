@@ -34,9 +34,11 @@ def make_run(
     skipped: tuple[tuple[str, str], ...] = (),
     noise: float = 0.0,
     kept: bool = True,
+    warnings: tuple[str, ...] = (),
+    auto: tuple[tuple[str, str, str], ...] = (),
 ) -> Run:
     """A finished run with ``n_images`` in ``n_novel`` categories of growing size; each category has a colour, to which
-    ``noise`` adds grains that compress badly."""
+    ``noise`` adds grains that compress badly. ``auto`` has what, value and why of choices."""
     rng = np.random.default_rng(0)
     settings = resolve_settings("kmeans", "kmeans-digits", {})
     run = Run.create(folder, Call(Source(dataset="digits"), 0, "cpu", 1, "nowhere"), settings)
@@ -56,6 +58,8 @@ def make_run(
         "newfound": "0", "method": "kmeans", "data": "folders", "seed": 0, "known": list(known), "novel": list(novel),
         "images": {"labelled": len(known), "unlabelled": n_images, "test": 0, "skipped": len(skipped)},
         "seconds": {"since_start": 12.5}, "hardware": "cpu", "versions": {}, "finished": "2026-01-01T00:00:00+00:00",
+        "warnings": list(warnings),
+        "auto": [dict(zip(("what", "value", "why"), choice, strict=True)) for choice in auto],
     }  # fmt: skip
     if answers:
         wrong = np.where(rng.uniform(size=n_images) < 0.2, rng.integers(0, n_novel, n_images), assignments)

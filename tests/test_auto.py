@@ -94,6 +94,17 @@ def test_strokes_on_paper_are_symbols_and_coloured_grain_is_natural(symbols, pho
     assert look_at(shaded, 40).domain == "natural"
 
 
+def test_coloured_paper_does_not_make_strokes_natural_and_coloured_strokes_do():
+    rng = np.random.default_rng(1)
+    paper = np.array([255, 240, 200])[:, None, None]
+    on_paper = np.stack([(stroke(rng, i % 2) / 255 * paper).astype(np.uint8) for i in range(8)])
+    seen = look_at(on_paper, 40)
+    assert (seen.domain, seen.colour) == ("symbolic", 0)
+    on_paper[:, 1:, 4:10] = 0
+    seen = look_at(on_paper, 40)
+    assert (seen.domain, seen.share > 0.7) == ("natural", True)
+
+
 def test_scikit_learns_digits_are_symbols_although_their_strokes_fill_half_of_an_image():
     digits = (load_digits().images * 15.9375).astype(np.uint8)[:100]
     seen = look_at(np.repeat(digits[:, None], 3, 1), 8)

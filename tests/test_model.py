@@ -6,6 +6,7 @@ from safetensors.torch import load_file, save_file
 
 from newfound.errors import UserError
 from newfound.model import Encoder, Model, load_model
+from newfound.strangeness import Strangeness
 
 
 @pytest.fixture
@@ -37,6 +38,24 @@ def test_a_model_comes_back_as_it_was(model, saved):
         True,
     )
     assert not loaded.training
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_a_model_tells_strangers_after_it_was_saved_as_before(plain, tmp_path):
+    torch.manual_seed(0)
+    encoder = Encoder("tiny", 1, 8, torch.tensor([0.4]), torch.tensor([0.2]), dimension=5, whitened=True)
+    model = Model(encoder, ("a", "b"), ("novel-01",), method="apl-features", unit_features=True).eval()
+    model.strangeness = Strangeness(7, encoder.net.width if plain else 5)
+    model.strangeness.exemplars.normal_()
+    model.plain_strangeness = plain
+    model.save(tmp_path / "model")
+    if not plain:  # as models of the second format were written
+        content = json.loads((tmp_path / "model" / "model.json").read_text())
+        del content["plain_strangeness"]
+        (tmp_path / "model" / "model.json").write_text(json.dumps(content | {"format": 2}))
+    images = torch.randint(0, 256, (5, 1, 8, 8), dtype=torch.uint8)
+    assert torch.equal(load_model(tmp_path / "model").judge(images), model.judge(images))
+    assert model.judge(images)[:, -1].min() > 0
 
 
 def test_unit_features_have_length_one(model):

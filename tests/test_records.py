@@ -47,6 +47,7 @@ def test_the_page_of_the_pretrained_network_has_the_table_of_tuning(monkeypatch)
 
 def test_the_page_of_speed_is_what_the_record_says(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "speed"))
+    monkeypatch.delitem(sys.modules, "page", raising=False)
     import page
 
     record, cpu = (json.loads((ROOT / "benchmarks" / "speed" / name).read_text()) for name in ("h200.json", "cpu.json"))
@@ -82,3 +83,26 @@ def test_the_page_of_the_folders_is_what_the_record_says(monkeypatch):
             assert list(one["accuracy"]) == record["ways"]
             assert all(0 < value <= 1 for value in one["accuracy"].values())
     assert "/tmp" not in json.dumps(record), "a record names no place on a machine"
+
+
+def test_the_page_of_trust_is_what_the_records_say(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "trust"))
+    for name in ("page", "pools", "look", "reject", "gauges"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    import page
+
+    records = page.read()
+    assert (ROOT / "docs" / "trust.md").read_text() == page.page(records)
+    assert not any(record["commit"].endswith("+") for record in records.values())
+    for found in records["reject"]["results"].values():
+        assert [run["seed"] for run in found["runs"]] == list(range(len(found["runs"])))
+
+
+def test_strangers_among_the_digits_are_counted_as_the_record_says(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "reject"))
+    monkeypatch.delitem(sys.modules, "run", raising=False)
+    import run
+
+    record = json.loads((ROOT / "benchmarks" / "reject" / "record.json").read_text())
+    assert run.table(record) in (ROOT / "docs" / "export.md").read_text()
+    assert not any(row["commit"].endswith("+") for row in record["rows"].values())

@@ -1,6 +1,6 @@
 """How many images `predict --reject 0.05` rejects, of categories it knows and of one it has never met: record.json.
 
-    python benchmarks/reject/run.py [--methods kmeans apl-features apl] [--digits 0 1 …]
+    python benchmarks/reject/run.py [--methods kmeans apl-features apl] [--digits 0 1 …]     other rows stay
 
 Each of scikit-learn's digits in turn is foreign: it is in no image that is trained on. Of the others the even ones are
 known and the odd ones novel, and a run holds some labelled images out as it does for folders. Every fourth image of
@@ -99,7 +99,7 @@ def main() -> None:
     for method in chosen.methods:
         found = {str(digit): run_one(method, digit) for digit in chosen.digits}
         mean = {k: statistics.mean(one[k] for one in found.values()) for k in ("known", "novel", "foreign")}
-        rows[method] = {"foreign_digits": found, "mean": mean, "settings": to_mapping(settings_of(method))}
+        rows[method] = {"foreign_digits": found, "mean": mean, "settings": to_mapping(settings_of(method)), **_made()}
         print(method, {name: f"{value:.1%}" for name, value in mean.items()}, flush=True)
         _write(rows)
 
@@ -108,19 +108,34 @@ def settings_of(method: str) -> Any:
     return resolve_settings(method, RECIPES[method], {})
 
 
-def _write(rows: dict[str, Any]) -> None:
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=RECORD.parent).stdout
-    versions = {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__}
-    record = {
-        "reject": REJECT,
-        "seed": 0,
-        "commit": commit.strip(),
+def _made() -> dict[str, Any]:
+    """When and with what a row was made; "+" after the commit means that files differed from it."""
+    git = ["git", "-C", str(RECORD.parent)]
+    commit = subprocess.check_output([*git, "rev-parse", "HEAD"], text=True).strip()
+    changed = subprocess.check_output([*git, "status", "--porcelain", "--", ":(top)*.py"], text=True).strip()
+    return {
+        "commit": commit + ("+" if changed else ""),
         "hardware": f"{platform.machine()}, 1 thread",
-        "versions": versions,
+        "versions": {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__},
         "date": datetime.now(UTC).date().isoformat(),
-        "rows": rows,
     }
-    RECORD.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def table(record: dict[str, Any]) -> str:
+    """The record as docs/export.md has it."""
+    lines = ["| method | known | novel | foreign | foreign digits |", "|---|---|---|---|---|"]
+    for method, row in record["rows"].items():
+        found = {digit: one["foreign"] for digit, one in row["foreign_digits"].items()}
+        least, most = min(found, key=lambda d: found[d]), max(found, key=lambda d: found[d])
+        digits = "all ten in turn" if len(found) == 10 else ", ".join(found)
+        span = f"{digits}: from {found[least]:.0%} ({least}) to {found[most]:.0%} ({most})"
+        name = f"{method}, on the pixels" if method == "apl-features" else method
+        lines.append(f"| {name} |" + "".join(f" {row['mean'][part]:.1%} |" for part in row["mean"]) + f" {span} |")
+    return "\n".join(lines) + "\n"
+
+
+def _write(rows: dict[str, Any]) -> None:
+    RECORD.write_text(json.dumps({"reject": REJECT, "seed": 0, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

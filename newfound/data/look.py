@@ -29,7 +29,7 @@ BACKGROUND, BACKGROUND_IF_SMALL, SMALL = 0.7, 0.45, 16
 @dataclass(frozen=True)
 class Look:
     """What was seen: ``side`` is the median of the images' shorter sides, in pixels; ``background`` the commonest level
-    of grey, ``share`` the part of all pixels that have it, ``colour`` the part that have a colour."""
+    of grey, ``share`` the part of all pixels that have it, ``colour`` the part that do not and have a colour."""
 
     images: int
     side: int
@@ -73,6 +73,6 @@ def look_at(images: np.ndarray, side: int) -> Look:
     middle = int(window.argmax())
     low, high = max(0, middle - NEAR), min(255, middle + NEAR)
     background = low + int(counts[low : high + 1].argmax())
-    share = float((np.abs(levels - background) <= NEAR).mean())
-    colour = float((np.ptp(images, axis=1) > COLOURED).mean())
-    return Look(len(images), side, background, share, colour)
+    ground = np.abs(levels - background) <= NEAR
+    coloured = (np.ptp(images, axis=1) > COLOURED) & ~ground  # yellowish paper gives strokes no colour
+    return Look(len(images), side, background, float(ground.mean()), float(coloured.mean()))

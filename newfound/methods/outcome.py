@@ -34,7 +34,7 @@ class Outcome:
     before: Tensor | None = None
     """The same of before self-training, which draws together what it found; none where it is no different."""
     plain: Tensor | None = None
-    """The same as the network gave them, where no label has touched it: what a rehearsal can be made with."""
+    """The same as the network gave them, where no label has touched it: for rehearsals, and to tell strangers."""
 
 
 class Method(Protocol):
@@ -66,8 +66,15 @@ def predict_novel(model: Model, features: Tensor, collection: Collection) -> Ten
 
 def learn_strangeness(outcome: Outcome, collection: Collection, engine: Engine) -> None:
     """Have the model tell images that fit none of its categories. How strange images of the categories may be is
-    measured on the test images, which were not trained on; without any, it remains to be calibrated."""
-    model, first, features = outcome.model, collection.n_labelled, outcome.features
+    measured on the test images, which were not trained on; without any, it remains to be calibrated.
+
+    Where there are features that no label has touched, strangeness is told from these: others are narrower around the
+    labelled images that were trained on than around new ones of the same category, which then look like strangers
+    (docs/trust.md has figures).
+    """
+    model, first = outcome.model, collection.n_labelled
+    model.plain_strangeness = outcome.plain is not None
+    features = outcome.features if outcome.plain is None else outcome.plain
     if features is None:
         features = engine.features(model, engine.train_images, title="reading features", of=model.features)
     categories = np.concatenate([collection.labels[:first], len(model.known) + outcome.assignments])

@@ -12,7 +12,7 @@ function details() {
   box.append(fold("This run", true, el("div", { class: "scroll" }, el("table", {}, el("tbody", {}, ...rows.map(([name, value]) =>
     el("tr", {}, el("td", { class: "soft" }, name), el("td", {}, named(String(value))))))))));
   if (content.auto.length) {
-    box.append(fold("Chosen automatically", true, el("div", { class: "scroll" }, el("table", {}, el("tbody", {}, ...content.auto.map(([what, value, why]) =>
+    box.append(fold("Chosen automatically", true, el("div", { class: "scroll choices" }, el("table", {}, el("tbody", {}, ...content.auto.map(([what, value, why]) =>
       el("tr", {}, el("td", { class: "soft" }, named(what)), el("td", {}, named(value)), el("td", {}, named(why)))))))));
   }
   const { names, n } = content.known;

@@ -192,3 +192,39 @@ def test_a_model_that_promises_features_says_so(found):
     description = json.loads((found.folder / "model" / "model.json").read_text())
     assert description["network"] == "features"
     assert description["image"]["channels"] == embeddings.WIDTH
+
+
+def test_new_images_of_known_categories_are_no_stranger_than_those_of_novel_ones():
+    """More numbers than labelled images, as of a pretrained network: the whitening draws the labelled ones together."""
+    import torch
+
+    from newfound.data.collection import Collection, Task
+    from newfound.data.vectors import VectorStore
+    from newfound.engine.device import pick_device
+    from newfound.methods.features import FeatureAPL
+    from newfound.methods.outcome import learn_strangeness
+    from newfound.settings import FeatureSettings
+
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(10, 400))
+    known, novel, foreign = np.repeat(np.arange(4), 30), 4 + np.repeat(np.arange(4), 30), 8 + np.repeat([0, 1], 60)
+
+    def images(categories):
+        return torch.from_numpy(centres[categories] + 1.5 * rng.normal(size=(len(categories), 400))).float()
+
+    train = VectorStore(torch.cat([images(known), images(novel)]))
+    labels = np.concatenate([known, np.full(120, -1)])
+    tasks = (Task("", 4, np.arange(120, 240)),)
+    collection = Collection(train, labels, ("a", "b", "c", "d"), tasks, test=VectorStore(images(known)))
+    engine = loop.Engine(collection, pick_device("cpu"))
+    outcome = FeatureAPL(FeatureSettings()).fit(collection, engine)
+    learn_strangeness(outcome, collection, engine)
+    model = outcome.model
+    with torch.no_grad():
+        strange = [model.judge(VectorStore(images(some)).images)[:, -1] for some in (known, novel, foreign)]
+    medians = [float(some.median()) for some in strange]
+    assert medians[0] == pytest.approx(medians[1], rel=0.1)
+    assert medians[2] > 1.2 * max(medians[:2])
+    rejected = [float((model.strangeness.fit(some) <= 0.1).float().mean()) for some in strange]
+    assert max(rejected[:2]) < 0.2
+    assert rejected[2] > 0.9

@@ -1,5 +1,7 @@
 """The page of a run, in a browser: it responds, it fits, and nothing in a name is executed."""
 
+import re
+
 import pytest
 from report_runs import make_run
 from selenium.webdriver.common.by import By
@@ -68,6 +70,17 @@ def painted(browser, selector):
 
 def point_at(browser, canvas, type="pointermove", step=8, found="!document.querySelector('#map-tip').hidden"):
     return browser.execute_script(POINT.replace("arguments[3](x, y)", found), canvas, type, step)
+
+
+def contrast(browser, text, ground):
+    """WCAG's ratio of the luminances of a text and of what it stands on, from 1 to 21."""
+    light = []
+    for selector, name in ((text, "color"), (ground, "backgroundColor")):
+        script = "return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]"
+        channels = [int(c) / 255 for c in re.findall(r"\d+", browser.execute_script(script, selector, name))[:3]]
+        linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+        light.append(0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2] + 0.05)
+    return max(light) / min(light)
 
 
 def test_what_was_found_is_there_at_a_glance(show):
@@ -173,6 +186,49 @@ def test_nothing_in_a_name_is_executed(show):
     assert browser.title == "newfound: 3 new categories"
     assert EVIL in [title.text for title in every(browser, ".card h3")]
     assert EVIL in one(browser, "#run").text
+    assert errors() == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [320, 1280])
+def test_warnings_stand_above_the_pictures_and_can_be_read(width, scheme, show):
+    warnings = ("the pile has 16 images for 4 categories", "clusterings of parts of the pile agree little")
+    browser, errors = show(width, warnings=warnings)
+    if browser.execute_script("return document.documentElement.dataset.theme") != scheme:
+        one(browser, "#theme").click()
+    box = one(browser, "#warnings")
+    assert box.is_displayed()
+    assert [line.text for line in every(browser, "#warnings li")] == list(warnings)
+    assert box.location["y"] + box.size["height"] <= one(browser, "#faces").location["y"]
+    assert contrast(browser, "#warnings li", "#warnings") > 7
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert errors() == []
+
+
+def test_a_run_without_warnings_has_no_box(show):
+    browser, errors = show()
+    assert not one(browser, "#warnings").is_displayed()
+    assert errors() == []
+
+
+def test_nothing_in_a_warning_or_a_choice_is_executed(show):
+    hostile = (EVIL, "</script><script>window.pwned=1</script>", "javascript:window.pwned=1", "x" * 150)
+    browser, errors = show(390, 844, warnings=hostile, auto=((EVIL, EVIL, EVIL), ("y" * 150, "z" * 150, "why")))
+    assert [line.text for line in every(browser, "#warnings li")] == list(hostile)
+    assert EVIL in one(browser, "#details .choices").text
+    seen = browser.execute_script("return [window.pwned, document.images.length, document.scripts.length]")
+    assert seen == [None, 0, 4]
+    assert browser.title == "newfound: 3 new categories"
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
+    assert errors() == []
+
+
+def test_what_was_chosen_is_not_broken_inside_words_on_a_phone(show):
+    why = "efficientnet-lite0, which is installed, has learned from a million images, and here are 260"
+    browser, errors = show(390, 844, auto=(("domain", "natural", "19% of the pixels"), ("method", "kmeans", why)))
+    lines = "return arguments[0].getClientRects().length"
+    words = every(browser, ".choices td:not(:last-child) .name")
+    assert [browser.execute_script(lines, word) for word in words] == [1, 1, 1, 1]
     assert errors() == []
 
 
