@@ -74,7 +74,8 @@ class FeatureAPL:
             trained = self._tuned_features(model, engine)
             confidence, novel = predict_novel(model, trained[first:], collection).max(1)
         found = novel.cpu().numpy(), confidence.cpu().numpy()
-        return Outcome(model, *found, {}, earlier, trained, before=white, plain=features)
+        plain = None if chosen.tune.blocks else features  # the tuned network gives others, which labels have touched
+        return Outcome(model, *found, {}, earlier, trained, before=white, plain=plain)
 
     def _tuned_features(self, model: Model, engine: Engine) -> Tensor:
         """The model's features [n_train, D], which are not kept: no other run has its network."""

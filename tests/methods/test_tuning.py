@@ -136,6 +136,8 @@ def test_the_model_holds_what_was_tuned_and_the_cache_what_was_not(folders, tmp_
     assert all(name.startswith(("blocks.14.", "blocks.15.", "conv_head.", "bn1.")) for name in parts)
     assert not any("running" in name for name in parts)
     predictor = Predictor(tuned.folder, device="cpu", reporter=Reporter(quiet=True))
+    assert not predictor.model.plain_strangeness  # of the network before it was tuned, the model knows nothing
+    assert Predictor(plain.folder, device="cpu", reporter=Reporter(quiet=True)).model.plain_strangeness
     category = dict(zip(tuned.images, zip(tuned.categories, tuned.confidence, strict=True), strict=True))
     for row in predictor.predict([tmp_path / "pile"]):
         name, confidence = category[row.image.removeprefix(f"{tmp_path}/pile/")]
