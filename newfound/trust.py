@@ -145,7 +145,7 @@ def doubts(collection: Collection, outcome: Outcome, gauges: dict[str, float], n
     if gauges.get("rehearsal", 1) < REHEARSED:
         warnings["rehearsal"] = (
             f"known categories that play the novel ones are found again for {gauges['rehearsal']:.0%} of their images "
-            "only: expect no more of the novel ones"
+            "only: the features may not suit these images"
         )
     if gauges.get("stability", 1) < STABLE:
         warnings["stability"] = (
