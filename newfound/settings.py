@@ -66,7 +66,7 @@ class Plan:
 class Cluster:
     """How features are clustered."""
 
-    algorithm: Literal["kmeans", "spectral", "consensus"] = "kmeans"
+    algorithm: Literal["kmeans", "spectral", "consensus", "uneven"] = "kmeans"
     starts: int = number(20, 1, 10_000)
     neighbours: int = number(10, 1, MOST)
     """Neighbours in the graph of spectral clustering."""
@@ -327,7 +327,7 @@ class FeatureSettings(Settings):
     """Labelled images in a batch; 0 takes their share in the collection."""
     stage2: Plan = Plan(epochs=20, batch=256, optimiser="adamw", lr=1e-3, weight_decay=0.0)
     tune: Tuning = Tuning()
-    cluster: Cluster = Cluster(algorithm="consensus", normalise=True)
+    cluster: Cluster = Cluster(algorithm="uneven", normalise=True)
 
     def __post_init__(self) -> None:
         if len(self.mean) not in (0, 3) or len(self.deviation) not in (0, 3) or min(self.deviation, default=1) <= 0:

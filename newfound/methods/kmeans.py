@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from newfound.cluster.consensus import consensus
 from newfound.cluster.kmeans import Clustering, kmeans
 from newfound.cluster.spectral import spectral
+from newfound.cluster.uneven import uneven
 from newfound.data.collection import Collection
 from newfound.engine.loop import Engine
 from newfound.engine.sampler import labelled_sampler
@@ -89,6 +90,8 @@ def cluster(features: Tensor, k: int, settings: Cluster, seed: int) -> Clusterin
         return spectral(features, k, neighbours=settings.neighbours, seed=seed)
     if settings.algorithm == "consensus":
         return consensus(features, k, starts=settings.starts, seed=seed)
+    if settings.algorithm == "uneven":
+        return uneven(features, k, starts=settings.starts, seed=seed)
     return kmeans(features, k, starts=settings.starts, seed=seed)
 
 
