@@ -262,6 +262,10 @@ class APLSettings(Settings):
     refinement: Refinement = Refinement()
     cluster: Cluster = Cluster(normalise=True)
 
+    def __post_init__(self) -> None:
+        if self.refinement.epochs and not self.selftraining.iterations:
+            raise UserError("refinement goes on from stage II: selftraining.iterations has to be at least 1")
+
 
 @dataclass(frozen=True)
 class Whitening:

@@ -65,8 +65,8 @@ def _stability(pile: Tensor, k: int, rng: np.random.Generator) -> float:
 def least_parted(collection: Collection, outcome: Outcome) -> tuple[float, int, int] | None:
     """How well the two found categories are parted that are least so, from 0 to 1, and which they are.
 
-    Each is held against the one with the nearest mean. Far apart they give 1, halves of one category about two thirds.
-    None where no two categories have five images.
+    Each is held against the one with the nearest mean. Far apart they give 1, halves of one category a half to two
+    thirds. None where no two categories have five images.
     """
     members = {c: some for c, some in _members(collection, outcome).items() if len(some) >= SMALLEST}
     if len(members) < 2:
@@ -84,9 +84,10 @@ def _members(collection: Collection, outcome: Outcome) -> dict[int, Tensor]:
     features = outcome.before if outcome.before is not None else outcome.features
     if features is None:
         return {}
-    pile = F.normalize(features[collection.n_labelled :].float()).cpu()
+    pile = features[collection.n_labelled :]
     rows = [np.flatnonzero(outcome.assignments == category)[:SAMPLE] for category in range(collection.n_novel)]
-    return {category: pile[torch.from_numpy(some)] for category, some in enumerate(rows)}
+    some = {category: pile[torch.from_numpy(own).to(pile.device)] for category, own in enumerate(rows)}
+    return {category: F.normalize(own.float()).cpu() for category, own in some.items()}
 
 
 def _parted(one: Tensor, other: Tensor) -> float:

@@ -105,6 +105,14 @@ def test_coloured_paper_does_not_make_strokes_natural_and_coloured_strokes_do():
     assert (seen.domain, seen.share > 0.7) == ("natural", True)
 
 
+def test_grey_things_on_a_coloured_ground_are_photographs():
+    ground = np.full((6, 3, 40, 40), 30, np.uint8)
+    ground[:, 1] = 160
+    ground[:, :, 10:30, 10:30] = np.linspace(60, 200, 20).astype(np.uint8)
+    seen = look_at(ground, 40)
+    assert (seen.domain, seen.share > 0.7) == ("natural", True)
+
+
 def test_scikit_learns_digits_are_symbols_although_their_strokes_fill_half_of_an_image():
     digits = (load_digits().images * 15.9375).astype(np.uint8)[:100]
     seen = look_at(np.repeat(digits[:, None], 3, 1), 8)

@@ -18,7 +18,7 @@ import platform
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -54,7 +54,7 @@ class Rehearsal:
         began = time.monotonic()
         with self._engine() as (engine, lines):
             found = APL(self.settings(changes)).represent(self.reading.collection, engine)
-        curve = [line for line in lines() if line["stage"] == "stage1"]
+        curve = [line for line in lines if line["stage"] == "stage1"]
         some = curve[:: max(1, len(curve) // 12)][:-1] + curve[-1:]
         return found, {
             "changes": changes,
@@ -76,7 +76,7 @@ class Rehearsal:
         with self._engine() as (engine, lines):
             outcome = APL(self.settings(changes)).self_train(copy.deepcopy(found), self.reading.collection, engine)
         accuracy, test = self._accuracy(outcome, engine)
-        ends = {line["stage"]: line for line in lines()}
+        ends = {line["stage"]: line for line in lines}
         return {
             "accuracy": accuracy,
             "test": test,
@@ -93,8 +93,8 @@ class Rehearsal:
         return {name: round(found["accuracy"], 4) for name, found in figures["earlier"].items()}, figures["test"]
 
     @contextmanager
-    def _engine(self) -> Iterator[tuple[Any, Callable[[], list[dict[str, Any]]]]]:
-        """An engine, and its metrics so far."""
+    def _engine(self) -> Iterator[tuple[Any, list[dict[str, Any]]]]:
+        """An engine, and a list that has its metrics when it is done."""
         from newfound.engine.loop import Engine
         from newfound.engine.metrics import Metrics
 
@@ -102,9 +102,10 @@ class Rehearsal:
             path = Path(folder) / "metrics.jsonl"
             metrics = Metrics(path)
             engine = Engine(self.reading.collection, self.device, seed=self.seed, metrics=metrics, log_every=50)
-            yield engine, lambda: lines
+            lines: list[dict[str, Any]] = []
+            yield engine, lines
             metrics.close()
-            lines = [json.loads(line) for line in path.read_text().splitlines()]
+            lines += [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def main() -> None:
@@ -160,7 +161,7 @@ def main() -> None:
             record["runs"][f"{name}, seed {seed}"] = run
             done("run", name, run)
             for branch, more in map(parse, options.branch or ["base"]):
-                if fits("branch"):
+                if rehearsal.settings(changes | more).selftraining.iterations and fits("branch"):
                     run["branches"][branch] = {"changes": more, **rehearsal.branch(found, changes | more)}
                     done("branch", f"  {branch}", run["branches"][branch])
 

@@ -10,6 +10,7 @@ import gauges
 import look
 import numpy as np
 import reject
+import uneven
 from pools import POOLS
 
 HERE = Path(__file__).parent
@@ -33,7 +34,7 @@ count as natural. Of what is natural, clothes come nearest to the bar. `--domain
 or twice the number. Some have pixels in the place of features, which do not suit them. A result is called bad if fewer
 than {bad:.0%} of the images are in the right group; then a warning should be told, and of the others none. Gauges and
 bars were chosen on other seeds, and so on other draws from the same data sets: for images of another kind the figures
-may be worse.
+may be worse. kmeans and apl have the same bars, which were not measured with them.
 
 {folders}
 {warnings}
@@ -50,11 +51,21 @@ accuracy, over the runs that have the gauge:
 By what is difficult:
 
 {cases}
-With one large category the clusterings cut it and throw small ones together, since they prefer groups of like size;
-accuracy falls, and what is found looks like a pile of equal categories. Of {large} such runs {large_told:.0%} are
+With one large category the clusterings tend to cut it and to throw small ones together; what is found then looks like
+a pile of equal categories. Of {large} such runs {large_told:.0%} are
 warned of, and {large_parted:.0%} by the warning that names the halves. A `--novel` that is too small is hard to see,
 since what is found then is coarser and not wrong in itself. And warnings come often: {others:.0%} of the results that
 are not bad have one. They say where to look, not what is wrong; a run without a warning can be wrong, too.
+""",
+    "uneven": """## Categories that differ in size
+
+{seeds} draws each, one of 3 to 8 novel categories as large as the others, three or ten times as large: accuracy of the
+clusters of whitened features, before self-training, by what many clusterings agree on (*consensus*) and by what
+apl-features takes (*uneven*: that, or many small clusters put together, by the silhouette;
+[pretrained.md](pretrained.md)).
+
+{table}
+Candidates, silhouette and bar were chosen on other draws from the same data sets.
 """,
     "reject": """## Images that fit no category
 
@@ -90,8 +101,8 @@ def page(records: dict[str, Any]) -> str:
     ]
     head = (
         "# Look, trust and strangers, in figures\n\n"
-        "Made by benchmarks/trust/page.py from the records beside it, which benchmarks/trust/look.py, gauges.py and "
-        "reject.py wrote.\n\nData sets with labels play the part of people's own images: scikit-learn's digits, "
+        "Made by benchmarks/trust/page.py from the records beside it, which benchmarks/trust/look.py, gauges.py, "
+        "uneven.py and reject.py wrote.\n\nData sets with labels play the part of people's own images: scikit-learn's digits, "
         "Fashion-MNIST, five of OmniGlot's background alphabets, CIFAR-10's classes 0 to 4 and CIFAR-100's 0 to 79; "
         "what is novel in the paper's splits is not read. Features are EfficientNet-Lite0's, except for kmeans.\n\n"
     )
@@ -146,7 +157,11 @@ def _reject(record: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-FACTS = {"look": _look, "gauges": _gauges, "reject": _reject}
+def _uneven(record: dict[str, Any]) -> dict[str, Any]:
+    return {"table": uneven.table(record), "seeds": len(next(iter(record["results"].values()))["1"])}
+
+
+FACTS = {"look": _look, "gauges": _gauges, "uneven": _uneven, "reject": _reject}
 
 
 def _title(name: str) -> str:

@@ -21,6 +21,8 @@ NEAR = 16
 """Levels of grey around the background's that still are background: paper and scanners are uneven."""
 COLOURED = 32
 """Levels between the strongest and the weakest channel from which on a pixel has a colour."""
+PALE = 64
+"""Levels up to which the background may have a colour and pass for paper."""
 MOST_COLOUR = 0.1
 BACKGROUND, BACKGROUND_IF_SMALL, SMALL = 0.7, 0.45, 16
 """The share of background that symbols have at least; below ``SMALL`` pixels strokes fill more of the image."""
@@ -29,7 +31,8 @@ BACKGROUND, BACKGROUND_IF_SMALL, SMALL = 0.7, 0.45, 16
 @dataclass(frozen=True)
 class Look:
     """What was seen: ``side`` is the median of the images' shorter sides, in pixels; ``background`` the commonest level
-    of grey, ``share`` the part of all pixels that have it, ``colour`` the part that do not and have a colour."""
+    of grey, ``share`` the part of all pixels that have it, ``colour`` the part that have a colour and are not pale
+    background."""
 
     images: int
     side: int
@@ -74,5 +77,6 @@ def look_at(images: np.ndarray, side: int) -> Look:
     low, high = max(0, middle - NEAR), min(255, middle + NEAR)
     background = low + int(counts[low : high + 1].argmax())
     ground = np.abs(levels - background) <= NEAR
-    coloured = (np.ptp(images, axis=1) > COLOURED) & ~ground  # yellowish paper gives strokes no colour
+    colour = np.ptp(images, axis=1)
+    coloured = (colour > COLOURED) & ~(ground & (colour <= PALE))  # yellowish paper gives strokes no colour
     return Look(len(images), side, background, float(ground.mean()), float(coloured.mean()))

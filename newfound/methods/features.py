@@ -74,8 +74,8 @@ class FeatureAPL:
             trained = self._tuned_features(model, engine)
             confidence, novel = predict_novel(model, trained[first:], collection).max(1)
         found = novel.cpu().numpy(), confidence.cpu().numpy()
-        plain = None if chosen.tune.blocks else features  # the tuned network gives others, which labels have touched
-        return Outcome(model, *found, {}, earlier, trained, before=white, plain=plain)
+        tuned = chosen.tune.blocks > 0
+        return Outcome(model, *found, {}, earlier, trained, before=white, plain=features, plain_is_the_models=not tuned)
 
     def _tuned_features(self, model: Model, engine: Engine) -> Tensor:
         """The model's features [n_train, D], which are not kept: no other run has its network."""
@@ -126,13 +126,14 @@ class FeatureAPL:
 
     def seconds_to_read(self, collection: Collection, engine: Engine) -> float:
         """How long the network will look at images, by the time that one batch takes: at those whose features are not
-        in the cache, and to be tuned at all of them, every epoch and once afterwards."""
+        in the cache, and to be tuned at all of them, every epoch and once afterwards. An epoch's look counts twice, on
+        the safe side: how much of the network gradients pass differs."""
         if isinstance(collection.train, VectorStore):
             return 0.0
         encoder, digest = self._frozen(collection, engine)
         images, tune = engine.train_images, self.settings.tune
         looks = len(uncomputed(images, engine.device, engine.reporter, identity=digest, cache=engine.cache))
-        looks += (tune.epochs + 1) * len(images) if tune.blocks else 0
+        looks += (2 * tune.epochs + 1) * len(images) if tune.blocks else 0
         return looks * seconds_per_image(encoder, images, engine.device, of=encoder.raw) if looks else 0.0
 
     def _dimension(self, shape: Sequence[int]) -> int:

@@ -35,6 +35,8 @@ class Outcome:
     """The same of before self-training, which draws together what it found; none where it is no different."""
     plain: Tensor | None = None
     """The same as the network gave them, where no label has touched it: for rehearsals, and to tell strangers."""
+    plain_is_the_models: bool = True
+    """Whether the model's network gives ``plain``; once tuned it gives others."""
 
 
 class Method(Protocol):
@@ -73,8 +75,9 @@ def learn_strangeness(outcome: Outcome, collection: Collection, engine: Engine) 
     (docs/trust.md has figures).
     """
     model, first = outcome.model, collection.n_labelled
-    model.plain_strangeness = outcome.plain is not None
-    features = outcome.features if outcome.plain is None else outcome.plain
+    plain = outcome.plain if outcome.plain_is_the_models else None
+    model.plain_strangeness = plain is not None
+    features = outcome.features if plain is None else plain
     if features is None:
         features = engine.features(model, engine.train_images, title="reading features", of=model.features)
     categories = np.concatenate([collection.labels[:first], len(model.known) + outcome.assignments])

@@ -143,8 +143,7 @@ class Representation(Stage):
     def _label(self, batch: Batch, source: Tensor, t: Tensor) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
         """What labels the unlabelled images, features [V n, D]; their labels [V n, K]; and figures to watch.
 
-        Labels come from ``source``, features [2n, D]. An image has one for both whole views, or
-        one for each.
+        Labels come from ``source``, features [2n, D]. An image has one for both whole views, or one for each.
         """
         known = self.sampler.pools[0].per_batch
         source = self._given(source)[:, known:].flatten(0, 1)
@@ -168,7 +167,7 @@ class Representation(Stage):
 
     def _given(self, features: Tensor) -> Tensor:
         """Features [V, n, D] that label images, from those [2n, D] of their two whole views: V is 2 where each view
-        labels the other, else 1."""
+        has a label of its own, else 1."""
         if self.chosen.prototypes.similarity == "cosine":
             features = F.normalize(features)
         views = features.unflatten(0, (2, -1))

@@ -16,8 +16,8 @@ def thaw(net: Net, blocks: int) -> None:
         return
     if not isinstance(net, EfficientNetLite | ResNet | ViT):
         raise UserError(
-            f"tune.blocks is {blocks}, but given features and the networks of timm cannot be tuned: leave it at 0, or "
-            "give images with --backbone efficientnet-lite0 or FILE.safetensors"
+            f"tune.blocks is {blocks}, but given features and networks other than EfficientNet-Lite, ResNet and vision "
+            "transformers of ours cannot be tuned: leave it at 0, or take --backbone efficientnet-lite0"
         )
     if blocks > len(net.blocks):
         raise UserError(f"tune.blocks is {blocks}, but the network has {len(net.blocks)} blocks: give no more")

@@ -201,5 +201,5 @@ def test_time_counts_what_tuning_takes(stage, tmp_path, monkeypatch):
     install(tmp_path / "site", monkeypatch)
     monkeypatch.setattr("newfound.methods.features.seconds_per_image", lambda *_, **__: 60.0)
     planned = _read_within(300, "5:00", stage.chosen, Trial(stage.collection, torch.device("cpu")))
-    # 15 images whose features are new, three epochs of 15 and their features once more.
-    assert planned.warnings[0].startswith("reading features and tuning takes about 1:15:00, more than 5:00 hold")
+    # 15 images whose features are new, three epochs of 15 that count twice, and their features once more.
+    assert planned.warnings[0].startswith("reading features and tuning takes about 2:00:00, more than 5:00 hold")
