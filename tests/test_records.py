@@ -1,6 +1,7 @@
 """Pages with figures are made from records, not typed."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -106,3 +107,27 @@ def test_strangers_among_the_digits_are_counted_as_the_record_says(monkeypatch):
     record = json.loads((ROOT / "benchmarks" / "reject" / "record.json").read_text())
     assert run.table(record) in (ROOT / "docs" / "export.md").read_text()
     assert not any(row["commit"].endswith("+") for row in record["rows"].values())
+
+
+def test_the_page_of_the_method_has_the_rehearsals_figures():
+    """Of the two tables that were typed: every accuracy stands in the record that the table names."""
+    folder = ROOT / "benchmarks" / "rehearsal"
+
+    def accuracies(name):
+        runs = json.loads((folder / f"{name}.json").read_text())["runs"].values()
+        stages = [run["accuracy"] for run in runs] + [b["accuracy"] for run in runs for b in run["branches"].values()]
+        return {f"{100 * value:.1f}" for found in stages for value in found.values()}
+
+    text = (ROOT / "docs" / "method.md").read_text()
+    for begin, names in (
+        ("| as it is |", ["cifar100-weights"]),
+        ("| stage I |", ["cifar100-stage2", "cifar10-stage2"]),
+    ):
+        rows = text[text.index(begin) :].split("\n\n")[0].splitlines()
+        columns = [[] for _ in names]
+        for row in rows:
+            for i, cell in enumerate(row.split("|")[2:-1]):
+                columns[i % len(names)] += re.findall(r"\d\d\.\d", cell)
+        for name, found in zip(names, columns, strict=True):
+            assert len(found) > 5
+            assert set(found) <= accuracies(name), name

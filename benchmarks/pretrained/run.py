@@ -87,7 +87,7 @@ def main() -> None:
     settings = resolve_settings(METHOD, METHOD, parse_changes(options.set))
     runs = [run_one(whole, seed, settings, options.cache) for seed in options.seeds]
     means = {name: statistics.mean(run["accuracy"][name] for run in runs) for name in runs[0]["accuracy"]}
-    commit = subprocess.check_output(["git", "rev-parse", "HEAD"], text=True).strip()
+    commit = subprocess.check_output(["git", "rev-parse", "HEAD"], text=True, cwd=Path(__file__).parent).strip()
     record = {
         "data": f"CIFAR-100, {CLASSES} classes known and {CLASSES} novel of the classes 0 to 79, {EACH} images each",
         "mean": means,

@@ -83,7 +83,7 @@ def main() -> None:
         "settings": to_mapping(resolve_settings(METHOD, METHOD, {})),
         "hardware": f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads",
         "versions": {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__},
-        "commit": subprocess.check_output(["git", "rev-parse", "HEAD"], text=True).strip(),
+        "commit": subprocess.check_output(["git", "rev-parse", "HEAD"], text=True, cwd=Path(__file__).parent).strip(),
     }
     for way in options.ways:
         blocks, lr = way.split(":")

@@ -102,9 +102,10 @@ def page(records: dict[str, Any]) -> str:
     head = (
         "# Look, trust and strangers, in figures\n\n"
         "Made by benchmarks/trust/page.py from the records beside it, which benchmarks/trust/look.py, gauges.py, "
-        "uneven.py and reject.py wrote.\n\nData sets with labels play the part of people's own images: scikit-learn's digits, "
-        "Fashion-MNIST, five of OmniGlot's background alphabets, CIFAR-10's classes 0 to 4 and CIFAR-100's 0 to 79; "
-        "what is novel in the paper's splits is not read. Features are EfficientNet-Lite0's, except for kmeans.\n\n"
+        "uneven.py and reject.py wrote.\n\nData sets with labels play the part of people's own images: "
+        "scikit-learn's digits, Fashion-MNIST, five of OmniGlot's background alphabets, CIFAR-10's classes 0 to 4 and "
+        "CIFAR-100's 0 to 79; what is novel in the paper's splits is not read. Features are EfficientNet-Lite0's, "
+        "except for kmeans.\n\n"
     )
     texts = [PARTS[name].format(**FACTS[name](record)) for name, record in records.items()]
     return head + "\n".join(texts) + "\n" + "".join(f"- {line}\n" for line in made)

@@ -29,6 +29,7 @@ def test_the_last_blocks_and_what_follows_them_learn_and_nothing_else(name):
 def test_all_blocks_can_be_thawed_and_no_more(name):
     net, blocks = build(name, 3, 32), NETWORKS[name][0]
     thaw(net, blocks)
+    assert all(parameter.requires_grad for parameter in net.blocks.parameters())
     thaw(net, 0)
     assert not any(parameter.requires_grad for parameter in net.parameters())
     with pytest.raises(UserError, match=f"tune.blocks is {blocks + 1}, but the network has {blocks} blocks"):
