@@ -46,7 +46,8 @@ def run_one(name: str, pool: Pool, store: VectorStore, times: int, seed: int) ->
     assert reading.answers is not None
     assert isinstance(collection.train, VectorStore)
     features = collection.train.images.flatten(1)
-    project = Whitened(features.shape[1], min(SETTINGS.whitening.dimension, *features.shape))
+    size = min(SETTINGS.whitening.dimension, len(features) - 1, features.shape[1])
+    project = Whitened(features.shape[1], size)
     known = torch.from_numpy(collection.labels[: collection.n_labelled])
     white = project.linear(start_whitened(project, features, known, SETTINGS)).detach()[collection.n_labelled :]
     truth = np.unique(np.array(reading.answers.unlabelled), return_inverse=True)[1]
