@@ -14,13 +14,14 @@ from newfound.cluster.kmeans import kmeans
 from newfound.data.collection import Collection
 from newfound.evaluate.accuracy import clustering_accuracy
 from newfound.methods.features import start_whitened
+from newfound.methods.kmeans import cluster
 from newfound.methods.outcome import Outcome
 from newfound.nets.heads import Whitened
-from newfound.settings import FeatureSettings, Settings
+from newfound.settings import APLSettings, FeatureSettings, KMeansSettings, Settings
 
 FEW, FEW_KNOWN, STRAY = 10, 5, 2
 """Images of a category in the pile and of a known one below which, of a found one up to which, a warning is due."""
-STABLE, REHEARSED, PARTED = 0.6, 0.7, 0.65
+STABLE, REHEARSED, PARTED = 0.7, 0.7, 0.65
 """What gauges should reach: docs/trust.md has what was found below and above."""
 MOST = 5000
 """Images of the pile, and of the known categories, that gauges look at."""
@@ -32,17 +33,17 @@ SAMPLE, SMALLEST = 40, 5
 def gauge(collection: Collection, outcome: Outcome, settings: Settings, seed: int) -> dict[str, float]:
     """The gauges that can be read, each from 0 to 1, of a collection of one task.
 
-    "stability" is the adjusted Rand index of two k-means clusterings, each of a random four fifths of the pile, in the
-    features before self-training drew them together. "rehearsal" is the share of the images of known categories that
-    are found again when these play the novel ones; it needs features that the labels have not touched. "parted" is how
-    far apart the two found categories are that are least so.
+    "stability" is the adjusted Rand index of the categories and of a clustering of a random four fifths of the pile, by
+    the method's own algorithm, in the features before self-training drew them together. "rehearsal" is the share of the
+    images of known categories that are found again when these play the novel ones; it needs features that the labels
+    have not touched. "parted" is how far apart the two found categories are that are least so.
     """
     gauges = {}
     first, k = collection.n_labelled, collection.n_novel
     rng = np.random.default_rng([seed, 0x7B57])
     before = outcome.before if outcome.before is not None else outcome.features
     if before is not None and k > 1 and collection.n_unlabelled >= 2 * k:
-        gauges["stability"] = _stability(before[first:], k, rng)
+        gauges["stability"] = _stability(before[first:], outcome.assignments, k, settings, rng)
     if (pair := least_parted(collection, outcome)) is not None:
         gauges["parted"] = pair[0]
     if outcome.plain is not None and isinstance(settings, FeatureSettings):
@@ -52,14 +53,11 @@ def gauge(collection: Collection, outcome: Outcome, settings: Settings, seed: in
     return gauges
 
 
-def _stability(pile: Tensor, k: int, rng: np.random.Generator) -> float:
-    pile = pile[torch.from_numpy(rng.permutation(len(pile))[:MOST]).to(pile.device)]
-    labels = []
-    for turn in range(2):
-        part = rng.permutation(len(pile))[: max(k, len(pile) * 4 // 5)]
-        centres = kmeans(pile[torch.from_numpy(part).to(pile.device)], k, starts=STARTS, seed=turn).centres
-        labels.append(torch.cdist(pile, centres.to(pile)).argmin(1).cpu().numpy())
-    return float(adjusted_rand_score(*labels))
+def _stability(pile: Tensor, found: np.ndarray, k: int, settings: Settings, rng: np.random.Generator) -> float:
+    assert isinstance(settings, KMeansSettings | APLSettings | FeatureSettings)
+    part = rng.permutation(len(pile))[: min(MOST, max(k, len(pile) * 4 // 5))]
+    again = cluster(pile[torch.from_numpy(part).to(pile.device)], k, settings.cluster, seed=int(rng.integers(2**31)))
+    return float(adjusted_rand_score(found[part], again.labels.cpu().numpy()))
 
 
 def least_parted(collection: Collection, outcome: Outcome) -> tuple[float, int, int] | None:
@@ -150,7 +148,7 @@ def doubts(collection: Collection, outcome: Outcome, gauges: dict[str, float], n
         )
     if gauges.get("stability", 1) < STABLE:
         warnings["stability"] = (
-            f"clusterings of parts of the pile agree little (adjusted Rand index {gauges['stability']:.2f}): the "
+            f"a clustering of a part of the pile agrees little (adjusted Rand index {gauges['stability']:.2f}): the "
             "categories are one way of many to part it; try another --novel, or more images"
         )
     pair = least_parted(collection, outcome) if gauges.get("parted", 1) < PARTED else None
