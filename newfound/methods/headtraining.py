@@ -12,7 +12,7 @@ from newfound.data.vectors import VectorStore
 from newfound.engine.sampler import mixed_sampler
 from newfound.engine.stage import Batch, Stage
 from newfound.losses import rectified_cross_entropy
-from newfound.methods.outcome import by_task
+from newfound.methods.outcome import of_own_task
 from newfound.methods.selftraining import class_means, rectification
 from newfound.nets.heads import CosineClassifier, Whitened
 from newfound.settings import FeatureSettings
@@ -54,10 +54,7 @@ class HeadTraining(Stage):
         self.register_buffer("novel", novel.clone())
         self.register_buffer("targets", targets)
         self.register_buffer("weights", torch.ones(len(inputs)))
-        allowed = torch.zeros(collection.n_unlabelled, self.n_novel, dtype=torch.bool)
-        for _, rows, own in by_task(collection, torch.device("cpu")):
-            allowed[rows, own] = True
-        self.register_buffer("allowed", allowed, persistent=False)
+        self.register_buffer("allowed", of_own_task(collection)[1], persistent=False)
 
     @torch.no_grad()
     def before_epoch(self, epoch: int) -> None:

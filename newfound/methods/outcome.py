@@ -55,6 +55,17 @@ def by_task(collection: Collection, device: torch.device) -> Iterator[tuple[Task
         begun += task.n_novel
 
 
+def of_own_task(collection: Collection) -> tuple[Tensor, Tensor]:
+    """The task [K] of each novel category, and which categories [n_unlabelled, K] each unlabelled image may belong to:
+    those of its own task."""
+    task_of = torch.zeros(collection.n_novel, dtype=torch.int64)
+    allowed = torch.zeros(collection.n_unlabelled, collection.n_novel, dtype=torch.bool)
+    for number, (_, rows, own) in enumerate(by_task(collection, torch.device("cpu"))):
+        task_of[own] = number
+        allowed[rows, own] = True
+    return task_of, allowed
+
+
 @torch.no_grad()
 def predict_novel(model: Model, features: Tensor, collection: Collection) -> Tensor:
     """The probabilities [n_unlabelled, K] the model's classifier gives the novel categories of each image's own task, 0

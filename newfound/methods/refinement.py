@@ -13,8 +13,10 @@ from newfound.balance import sinkhorn
 from newfound.data.collection import Collection
 from newfound.engine.loop import Engine
 from newfound.engine.sampler import mixed_sampler
-from newfound.engine.stage import Batch, Stage, decay_groups
-from newfound.methods.representation import cross_entropy, of_own_task, one_hot, stage1_views
+from newfound.engine.stage import Batch, Stage
+from newfound.methods.outcome import of_own_task
+from newfound.methods.representation import cross_entropy, one_hot, stage1_views
+from newfound.methods.selftraining import two_rates
 from newfound.model import Encoder
 from newfound.settings import APLSettings
 
@@ -43,8 +45,7 @@ class Refinement(Stage):
         self.register_buffer("allowed", of_own_task(collection)[1], persistent=False)
 
     def parameter_groups(self) -> list[dict[str, Any]]:
-        slow = [{**group, "lr_scale": self.chosen.backbone_lr} for group in decay_groups(self.encoder, self.plan)]
-        return [*slow, *decay_groups(self.head, self.plan)]
+        return two_rates(self.encoder, self.head, self.plan, self.chosen.backbone_lr)
 
     def before_epoch(self, epoch: int) -> None:
         if epoch == 0:

@@ -17,7 +17,7 @@ from newfound.engine.schedule import cosine, value_at
 from newfound.engine.stage import Batch, Stage, decay_groups
 from newfound.losses import separation
 from newfound.methods.instance.dino import SelfDistillation
-from newfound.methods.outcome import by_task
+from newfound.methods.outcome import by_task, of_own_task
 from newfound.model import Encoder
 from newfound.nets.heads import classifier
 from newfound.prototypes import OnlinePrototypes
@@ -272,16 +272,6 @@ def random_balanced(collection: Collection, generator: torch.Generator) -> Tenso
     for task, rows, own in by_task(collection, labels.device):
         labels[rows] = own.start + torch.randperm(len(rows), generator=generator) % task.n_novel
     return labels
-
-
-def of_own_task(collection: Collection) -> tuple[Tensor, Tensor]:
-    """The task [K] of each novel category, and which categories [n_unlabelled, K] each unlabelled image may belong to:
-    those of its own task."""
-    category = torch.cat([torch.full((task.n_novel,), i) for i, task in enumerate(collection.tasks)])
-    image = torch.zeros(collection.n_unlabelled, dtype=torch.int64)
-    for i, task in enumerate(collection.tasks):
-        image[torch.from_numpy(task.rows - collection.n_labelled)] = i
-    return category, image[:, None] == category
 
 
 def one_hot(labels: Tensor, n: int) -> Tensor:

@@ -14,7 +14,7 @@ from newfound.engine.stage import Batch, Stage, decay_groups
 from newfound.losses import rectified_cross_entropy
 from newfound.methods.representation import stage1_views
 from newfound.model import Encoder
-from newfound.settings import APLSettings
+from newfound.settings import APLSettings, Plan
 from newfound.views.crop import PadCropFlip
 from newfound.views.multiview import Crops
 
@@ -54,11 +54,7 @@ class SelfTraining(Stage):
             self.register_buffer("prototypes", prototypes)
 
     def parameter_groups(self) -> list[dict[str, Any]]:
-        slow = [
-            {**group, "lr_scale": self.chosen.selftraining.backbone_lr}
-            for group in decay_groups(self.encoder, self.plan)
-        ]
-        return [*slow, *decay_groups(self.head, self.plan)]
+        return two_rates(self.encoder, self.head, self.plan, self.chosen.selftraining.backbone_lr)
 
     def step(self, batch: Batch, t: Tensor) -> dict[str, Tensor]:
         views = batch.views.whole.flatten(0, 1) if isinstance(batch.views, Crops) else batch.views
@@ -72,6 +68,12 @@ class SelfTraining(Stage):
         agreement = (logits.argmax(1) == labels).float().mean()
         loss = rectified_cross_entropy(logits, labels, weights)
         return {"loss": loss, "agreement": agreement, "weight": weights.mean()}
+
+
+def two_rates(encoder: nn.Module, head: nn.Module, plan: Plan, backbone_lr: float) -> list[dict[str, Any]]:
+    """Groups for the optimiser: the encoder learns at ``backbone_lr`` times the head's rate."""
+    slow = [{**group, "lr_scale": backbone_lr} for group in decay_groups(encoder, plan)]
+    return [*slow, *decay_groups(head, plan)]
 
 
 def class_means(features: Tensor, labels: Tensor, n: int) -> Tensor:
