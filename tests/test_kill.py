@@ -41,7 +41,8 @@ def steps_done(run: Path) -> int:
 
 
 @pytest.mark.parametrize(
-    ("method", "threads"), [("kmeans", 1), pytest.param("kmeans", 2, marks=pytest.mark.slow), ("apl", 2)]
+    ("method", "threads"),
+    [*(pytest.param("kmeans", n, marks=pytest.mark.slow) for n in (1, 2)), ("apl", 2)],
 )
 def test_a_killed_run_resumes_bit_for_bit(tmp_path, method, threads):
     subprocess.run(discover(tmp_path / "whole", method, threads), check=True, capture_output=True)
