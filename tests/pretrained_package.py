@@ -2,8 +2,11 @@
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from PIL import Image
 
 from newfound.nets import build, pretrained
 
@@ -40,3 +43,15 @@ def _their_name(ours: str) -> str:
     """blocks.4.bn1.weight is _blocks.4._bn1.weight there."""
     *modules, last = ours.split(".")
     return ".".join([*(part if part.isdigit() else f"_{part}" for part in modules), last])
+
+
+def coloured_folders(folder: Path) -> dict[str, Any]:
+    """Two known colours, three images each, and six images of two others: what ``discover`` is given for them."""
+    rng = np.random.default_rng(0)
+    colours = {"known/red": (200, 40, 40), "known/blue": (40, 40, 200), "pile/a": (40, 200, 40), "pile/b": (200,) * 3}
+    for name, colour in colours.items():
+        (folder / name).mkdir(parents=True)
+        for i in range(3):
+            pixels = np.clip(rng.normal(colour, 30, (20, 24, 3)), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / name / f"{i}.png")
+    return {"labelled": folder / "known", "unlabelled": folder / "pile", "n_novel": 2, "backbone": NAME}

@@ -6,8 +6,7 @@ import json
 import embeddings
 import numpy as np
 import pytest
-from PIL import Image
-from pretrained_package import NAME, install
+from pretrained_package import NAME, coloured_folders, install
 
 from newfound.assess import assess
 from newfound.discovery import discover, resume
@@ -129,14 +128,7 @@ def test_the_estimator_learns_from_features():
 @pytest.fixture
 def folders(tmp_path):
     """Two known colours, three images each; six images of two others."""
-    rng = np.random.default_rng(0)
-    colours = {"known/red": (200, 40, 40), "known/blue": (40, 40, 200), "pile/a": (40, 200, 40), "pile/b": (200,) * 3}
-    for name, colour in colours.items():
-        (tmp_path / name).mkdir(parents=True)
-        for i in range(3):
-            pixels = np.clip(rng.normal(colour, 30, (20, 24, 3)), 0, 255).astype(np.uint8)
-            Image.fromarray(pixels).save(tmp_path / name / f"{i}.png")
-    return {"labelled": tmp_path / "known", "unlabelled": tmp_path / "pile", "n_novel": 2, "backbone": NAME}
+    return coloured_folders(tmp_path)
 
 
 def test_a_backbone_is_used_saved_and_computed_once(folders, tmp_path, monkeypatch):

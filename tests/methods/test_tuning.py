@@ -8,8 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from methods_tiny import NeverWaits
-from PIL import Image
-from pretrained_package import NAME, install
+from pretrained_package import NAME, coloured_folders, install
 from reference import rectified as reference
 from safetensors.torch import load_file
 
@@ -104,20 +103,7 @@ def folders(tmp_path, monkeypatch):
     """Two known colours, three images each; six images of two others; a network for images of 32 pixels."""
     monkeypatch.setitem(efficientnet.SCALES, 0, (1.0, 1.0, 32))
     install(tmp_path / "site", monkeypatch)
-    rng = np.random.default_rng(0)
-    colours = {"known/red": (200, 40, 40), "known/blue": (40, 40, 200), "pile/a": (40, 200, 40), "pile/b": (200,) * 3}
-    for name, colour in colours.items():
-        (tmp_path / name).mkdir(parents=True)
-        for i in range(3):
-            pixels = np.clip(rng.normal(colour, 30, (20, 24, 3)), 0, 255).astype(np.uint8)
-            Image.fromarray(pixels).save(tmp_path / name / f"{i}.png")
-    return {
-        "labelled": tmp_path / "known",
-        "unlabelled": tmp_path / "pile",
-        "n_novel": 2,
-        "backbone": NAME,
-        "threads": 1,
-    }
+    return coloured_folders(tmp_path) | {"threads": 1}
 
 
 def weights(found):
