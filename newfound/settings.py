@@ -213,18 +213,19 @@ class SelfTraining:
 
 
 @dataclass(frozen=True)
-class Refinement:
-    """After stage II and not in the paper: each view of an unlabelled image predicts what the classifier says of the
-    other, balanced. Batch and optimiser are stage II's."""
+class Refinement(Plan):
+    """Between the stages and not in the paper: each view of an unlabelled image predicts what the classifier says of
+    the other, balanced."""
 
     epochs: int = number(0, 0, MOST)
     """0 leaves it out."""
-    lr: float = number(0.05, 0)
-    backbone_lr: float = number(0.1, 0)
+    warmup_epochs: float = number(3.0, 0, MOST)
+    backbone_lr: float = number(1.0, 0)
     """The encoder's learning rate, in units of the classifier's."""
     temperature: float = number(0.5, 1e-4)
     """Of the labels, in units of the classifier's logits: below 1 they are surer than what they are made from."""
     rounds: int = number(3, 1, 1000)
+    """Of Sinkhorn's iterations."""
 
 
 @dataclass(frozen=True)
@@ -261,10 +262,6 @@ class APLSettings(Settings):
     selftraining: SelfTraining = SelfTraining()
     refinement: Refinement = Refinement()
     cluster: Cluster = Cluster(normalise=True)
-
-    def __post_init__(self) -> None:
-        if self.refinement.epochs and not self.selftraining.iterations:
-            raise UserError("refinement goes on from stage II: selftraining.iterations has to be at least 1")
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,10 @@ HERE = Path(__file__).parent
 WATCHED = ("epoch", "ins", "cls", "pas", "label_certainty", "similarity_range", "teacher_entropy", "loss", "agreement")
 
 
+def recipe_of(dataset: str) -> str:
+    return "apl-cifar10" if dataset == "mixed" else f"apl-{dataset}"
+
+
 class Rehearsal:
     """A data set's rehearsal, and runs of APL on it that may share one stage I."""
 
@@ -38,14 +42,20 @@ class Rehearsal:
         from newfound.engine.device import pick_device
         from newfound.progress import Reporter
 
-        self.dataset, self.seed, self.device = dataset, seed, pick_device(device)
-        size = self.settings({}).data.size
-        self.reading = DATASETS[f"{dataset}-rehearsal"].read(Request(size, seed, Reporter(quiet=True), root))
+        self.recipe, self.seed, self.device = recipe_of(dataset), seed, pick_device(device)
+        if dataset == "mixed":
+            from mixed import read_mixed
+
+            assert root is not None, "--data is needed"
+            self.reading = read_mixed(root, seed)
+        else:
+            size = self.settings({}).data.size
+            self.reading = DATASETS[f"{dataset}-rehearsal"].read(Request(size, seed, Reporter(quiet=True), root))
 
     def settings(self, changes: dict[str, Any]) -> Any:
         from newfound.recipe import resolve_settings
 
-        return resolve_settings("apl", f"apl-{self.dataset}", changes)
+        return resolve_settings("apl", self.recipe, changes)
 
     def stage1(self, changes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         """What stage I found, and its record."""
@@ -74,7 +84,7 @@ class Rehearsal:
         began = time.monotonic()
         torch.manual_seed(self.seed)  # the classifier starts from the same numbers in every branch
         with self._engine() as (engine, lines):
-            outcome = APL(self.settings(changes)).self_train(copy.deepcopy(found), self.reading.collection, engine)
+            outcome = APL(self.settings(changes)).finish(copy.deepcopy(found), self.reading.collection, engine)
         accuracy, test = self._accuracy(outcome, engine)
         ends = {line["stage"]: line for line in lines}
         return {
@@ -90,7 +100,7 @@ class Rehearsal:
         figures = evaluate_run(
             outcome.model, self.reading, outcome.assignments, engine, outcome.earlier, outcome.features
         )
-        return {name: round(found["accuracy"], 4) for name, found in figures["earlier"].items()}, figures["test"]
+        return {name: round(found["accuracy"], 4) for name, found in figures["earlier"].items()}, figures.get("test")
 
     @contextmanager
     def _engine(self) -> Iterator[tuple[Any, list[dict[str, Any]]]]:
@@ -110,7 +120,7 @@ class Rehearsal:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dataset", choices=["digits", "cifar10", "cifar100", "omniglot"], required=True)
+    parser.add_argument("--dataset", choices=["digits", "cifar10", "mixed", "cifar100", "omniglot"], required=True)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--run", action="append", default=[])
     parser.add_argument("--branch", action="append", default=[])
@@ -128,7 +138,7 @@ def main() -> None:
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=HERE, check=False)
     record: dict[str, Any] = {
         "what": f"APL in rehearsal on {options.dataset}: labelled classes play the novel ones",
-        "recipe": f"apl-{options.dataset}",
+        "recipe": recipe_of(options.dataset),
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": commit.stdout.strip() or "unknown",
         "hardware": describe_device(pick_device(options.device)),
@@ -161,7 +171,7 @@ def main() -> None:
             record["runs"][f"{name}, seed {seed}"] = run
             done("run", name, run)
             for branch, more in map(parse, options.branch or ["base"]):
-                if rehearsal.settings(changes | more).selftraining.iterations and fits("branch"):
+                if fits("branch"):
                     run["branches"][branch] = {"changes": more, **rehearsal.branch(found, changes | more)}
                     done("branch", f"  {branch}", run["branches"][branch])
 

@@ -101,13 +101,17 @@ def _rivals(record: dict[str, Any]) -> list[str]:
     if "rivals" not in record:
         return []
     lightly, kornia = record["rivals"]["lightly"], record["rivals"]["kornia"]
-    full, theirs, step = record["images_per_s"]["full"], lightly["images_per_s"], lightly["step_images_per_s"]
-    version, workers = lightly["versions"]["lightly"], lightly["workers"]
-    loop = f"lightly {version}, its DINO loop, {workers} workers, bfloat16, channels last"
-    rows = [
-        ["newfound, full step", f"{full:,}", ""],
-        [loop, f"{theirs:,.0f}", f"newfound is {full / theirs:.1f} times as fast"],
-        ["lightly, its step on a batch that is already there", f"{step:,.0f}", f"{full / step:.1f} times"],
+    full, version, workers = record["images_per_s"]["full"], lightly["versions"]["lightly"], lightly["workers"]
+    granted = f"with {workers} workers, bfloat16, channels last"
+    theirs = {
+        "images_per_s": f"lightly {version}, the loop of its DINO example, {granted}",
+        "step_images_per_s": "its step on a batch that is already there",
+        "tuned_images_per_s": "lightly, its loop tuned by us: the views of one size in one pass, fused AdamW",
+        "tuned_step_images_per_s": "its step on a batch that is already there",
+    }
+    rows = [["newfound, full step", f"{full:,}", ""]] + [
+        [what, f"{lightly[name]:,.0f}", f"newfound is {full / lightly[name]:.1f} times as fast"]
+        for name, what in theirs.items()
     ]
     ways = kornia["ways"].values()
     return [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -27,8 +27,8 @@ Names = tuple[tuple[str, ...], tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Represented:
-    """What stage I leaves: its encoder, the features [n_train, D] and the pseudo labels [n_unlabelled] of stage II, and
-    the outcome if nothing follows."""
+    """What stage I, or the refinement of it, leaves: its encoder, the features [n_train, D] and the pseudo labels
+    [n_unlabelled] of stage II, and the outcome if nothing follows."""
 
     encoder: Encoder
     features: Tensor
@@ -43,10 +43,15 @@ class APL:
         self.settings = settings
 
     def fit(self, collection: Collection, engine: Engine) -> Outcome:
-        found = self.represent(collection, engine)
+        return self.finish(self.represent(collection, engine), collection, engine)
+
+    def finish(self, found: Represented, collection: Collection, engine: Engine) -> Outcome:
+        """What follows stage I: the refinement where it is asked for, and stage II. Trains what was ``found`` on."""
+        if self.settings.refinement.epochs:
+            found = self._refine(found, collection, engine)
         if self.settings.selftraining.iterations == 0:
             return found.outcome
-        return self.self_train(found, collection, engine)
+        return self._self_train(found, collection, engine)
 
     def represent(self, collection: Collection, engine: Engine) -> Represented:
         """Stage I, and the categories found in its features."""
@@ -74,8 +79,20 @@ class APL:
         outcome = Outcome(model, labels.cpu().numpy(), offline.confidence, offline.figures, earlier, features)
         return Represented(encoder, features, labels, outcome)
 
-    def self_train(self, found: Represented, collection: Collection, engine: Engine) -> Outcome:
-        """Stage II, and the refinement where it is asked for; trains what was ``found`` on."""
+    def _refine(self, found: Represented, collection: Collection, engine: Engine) -> Represented:
+        """The refinement, and the categories found anew in its features."""
+        n = len(collection.classes) + collection.n_novel
+        prototypes = class_means(found.features, joint_labels(engine, found.labels), n)
+        engine.train(Refinement(found.encoder, prototypes, collection, self.settings))
+        model, earlier = found.outcome.model, found.outcome.earlier
+        features = self._features(model, engine)
+        outcome = cluster_tasks(model, features, collection, self.settings.cluster, engine)
+        labels = torch.from_numpy(outcome.assignments).to(engine.device)
+        outcome = replace(outcome, earlier=earlier | {"refinement": outcome.assignments}, before=found.features)
+        return Represented(found.encoder, features, labels, outcome)
+
+    def _self_train(self, found: Represented, collection: Collection, engine: Engine) -> Outcome:
+        """Stage II."""
         chosen, n = self.settings, len(collection.classes) + collection.n_novel
         kind, temperature = chosen.classifier.kind, chosen.classifier.temperature
         encoder, features, novel, earlier = found.encoder, found.features, found.labels, found.outcome.earlier
@@ -91,13 +108,10 @@ class APL:
             engine.train(SelfTraining(number, encoder, head, collection, chosen, labels, weights, prototypes))
             model, features, confidence, novel = self._read(encoder, head, names, collection, engine)
             earlier = earlier | {f"stage2-{number}": novel.cpu().numpy()}
-        if chosen.refinement.epochs:
-            engine.train(Refinement(encoder, head, collection, chosen, engine))
-            model, features, confidence, novel = self._read(encoder, head, names, collection, engine)
-            earlier = earlier | {"refinement": novel.cpu().numpy()}
         figures = {"mean_weight": float(weights[collection.n_labelled :].mean())}
         result = novel.cpu().numpy(), confidence.cpu().numpy()
-        return Outcome(model, *result, figures, earlier, features, before=found.features)
+        before = found.features if found.outcome.before is None else found.outcome.before
+        return Outcome(model, *result, figures, earlier, features, before)
 
     def _read(
         self, encoder: Encoder, head: Head, names: Names, collection: Collection, engine: Engine

@@ -9,6 +9,8 @@ from newfound.data.digits import read_digits
 from newfound.engine import loop
 from newfound.engine.capture import WARM_UP, Captured
 from newfound.engine.loop import Engine, Training
+from newfound.engine.stage import Stage
+from newfound.methods.refinement import Refinement
 from newfound.methods.representation import Representation
 from newfound.model import Encoder
 from newfound.progress import Reporter
@@ -27,13 +29,17 @@ def exact(monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
 
 
-def losses_of(network: str, domain: str, capture: bool) -> tuple[list[dict[str, float]], bool]:
+def losses_of(network: str, domain: str, capture: bool, refined: bool = False) -> tuple[list[dict[str, float]], bool]:
     collection = read_digits(0).collection
-    settings = resolve_settings("apl", "apl-digits", {"network": network, "views.domain": domain})
+    changes = {"network": network, "views.domain": domain, "refinement.epochs": 30}
+    settings = resolve_settings("apl", "apl-digits", changes)
     torch.manual_seed(0)
     engine = Engine(collection, torch.device("cuda"), capture=capture)
     encoder = Encoder(network, 1, 8, torch.tensor([0.3]), torch.tensor([0.4]))
-    stage = Representation(encoder, collection, settings, engine).cuda()
+    stage: Stage = Representation(encoder, collection, settings, engine)
+    if refined:
+        stage = Refinement(encoder, torch.randn(10, encoder.width), collection, settings)
+    stage.cuda()
     training = Training(engine, stage)
     training.generator.manual_seed(1)
     stage.before_epoch(0)
@@ -51,11 +57,14 @@ def losses_of(network: str, domain: str, capture: bool) -> tuple[list[dict[str, 
     return found, captured
 
 
-@pytest.mark.parametrize(("network", "domain"), [("tiny", "symbolic"), ("resnet18", "natural")])
-def test_captured_and_eager_steps_agree_over_fifty_steps(exact, network, domain):
-    eager, was_captured = losses_of(network, domain, capture=False)
+@pytest.mark.parametrize(
+    ("network", "domain", "refined"),
+    [("tiny", "symbolic", False), ("resnet18", "natural", False), ("resnet18", "natural", True)],
+)
+def test_captured_and_eager_steps_agree_over_fifty_steps(exact, network, domain, refined):
+    eager, was_captured = losses_of(network, domain, capture=False, refined=refined)
     assert not was_captured
-    captured, was_captured = losses_of(network, domain, capture=True)
+    captured, was_captured = losses_of(network, domain, capture=True, refined=refined)
     assert was_captured
     print(network, eager[0]["loss"], captured[0]["loss"], eager[-1]["loss"], captured[-1]["loss"])
     for t in range(STEPS):

@@ -1,4 +1,4 @@
-"""Refinement: swapped, balanced labels after stage II."""
+"""Refinement: swapped, balanced labels between the stages."""
 
 import copy
 import dataclasses
@@ -12,11 +12,12 @@ from reference.sinkhorn import sinkhorn
 from newfound.data.collection import Task
 from newfound.engine.loop import Engine
 from newfound.engine.stage import Batch
+from newfound.methods.apl import joint_labels
 from newfound.methods.refinement import Refinement
+from newfound.methods.selftraining import class_means
 from newfound.model import Encoder
-from newfound.nets.heads import classifier
 
-ON = {"refinement__epochs": 1}
+ON = {"refinement__epochs": 1, "refinement__batch": 32, "refinement__warmup_epochs": 0}
 
 
 def make(collection, **changes):
@@ -24,10 +25,8 @@ def make(collection, **changes):
     settings = chosen(**ON, **changes)
     engine = Engine(collection, torch.device("cpu"))
     encoder = Encoder("tiny", 1, 8, torch.tensor([0.3]), torch.tensor([0.4]))
-    head = classifier(settings.classifier.kind, encoder.width, 10, 0.1)
-    stage = Refinement(encoder, head, collection, settings, engine)
-    stage.before_epoch(0)
-    return stage.train(), engine
+    prototypes = torch.randn(10, encoder.width, generator=torch.Generator().manual_seed(1))
+    return Refinement(encoder, prototypes, collection, settings).train(), engine
 
 
 def batch_of(stage, engine):
@@ -36,27 +35,25 @@ def batch_of(stage, engine):
     return Batch(stage.views.apply(engine.train_images.batch(index), drawn), engine.labels[index], index)
 
 
-@pytest.mark.parametrize("kind", ["linear", "cosine"])
-def test_loss_and_gradient_are_those_of_labels_worked_out_one_by_one(digits, kind):
-    stage, engine = make(digits, classifier__kind=kind)
+@pytest.mark.parametrize("temperature", [0.5, 1.0])
+def test_loss_and_gradient_are_those_of_labels_worked_out_one_by_one(digits, temperature):
+    stage, engine = make(digits, refinement__temperature=temperature)
     batch = batch_of(stage, engine)
-    twin, bank = copy.deepcopy(stage), stage.bank.clone()
-    logits = twin.head(twin.encoder(batch.views.whole.flatten(0, 1))).unflatten(0, (2, -1))
-    n = len(batch.index)
+    twin = copy.deepcopy(stage)
+    features = twin.encoder(batch.views.whole.flatten(0, 1)).unflatten(0, (2, -1))
+    rows = twin.head.rows / twin.head.rows.norm(dim=1, keepdim=True)
+    n, known = len(batch.index), sum(int(i) < 120 for i in batch.index)
+    logits = [[rows @ f / f.norm() / 0.1 for f in view] for view in features]
     total = torch.zeros(())
     for view in (0, 1):
-        known = sum(int(i) < 120 for i in batch.index)
-        other = bank.clone()
-        for row in range(known, n):
-            other[int(batch.index[row]) - 120] = logits[1 - view, row, 5:].detach()
-        labels = torch.tensor(sinkhorn(other.double().tolist(), 0.5, 3))
+        other = [logits[1 - view][row][5:].detach().double().tolist() for row in range(known, n)]
+        labels = torch.tensor(sinkhorn(other, temperature, 3)).float()
         for row in range(n):
-            image = int(batch.index[row])
-            logs = logits[view, row].log_softmax(0)
-            if image < 120:
-                total = total - logs[int(digits.labels[image])]
+            logs = logits[view][row].log_softmax(0)
+            if row < known:
+                total = total - logs[int(digits.labels[int(batch.index[row])])]
             else:
-                total = total - (labels[image - 120].float() * logs[5:]).sum()
+                total = total - (labels[row - known] * logs[5:]).sum()
     expected = total / (2 * n)
     figures = stage.step(batch, torch.tensor(0))
     torch.testing.assert_close(figures["loss"], expected, rtol=1e-4, atol=1e-5)
@@ -64,27 +61,29 @@ def test_loss_and_gradient_are_those_of_labels_worked_out_one_by_one(digits, kin
     expected.backward()
     for ours, theirs in zip(stage.parameters(), twin.parameters(), strict=True):
         torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-3, atol=1e-5)
-    rows = batch.index[batch.index >= 120] - 120
-    torch.testing.assert_close(stage.bank[rows], logits[:, known:, 5:].mean(0).detach(), rtol=1e-4, atol=1e-5)
-    untouched = torch.ones(150, dtype=torch.bool)
-    untouched[rows] = False
-    assert torch.equal(stage.bank[untouched], bank[untouched])
 
 
-def test_it_starts_from_what_the_classifier_says_of_each_plain_image(digits):
-    stage, engine = make(digits)
-    stage.eval()
-    with torch.no_grad():
-        expected = stage.head(stage.encoder(engine.train_images.batch(torch.arange(120, 270))))[:, 5:]
-    torch.testing.assert_close(stage.bank, expected, rtol=1e-4, atol=1e-5)
+def test_its_classifier_begins_as_the_prototypes_of_what_stage_1_found(digits, monkeypatch):
+    begun = []
+    monkeypatch.setattr(Refinement, "before_epoch", lambda self, epoch: begun.append(copy.deepcopy(self)))
+    found = fit(digits, stage1__epochs=1, **ON)
+    (stage,) = begun
+    engine = Engine(digits, torch.device("cpu"))
+    labels = joint_labels(engine, torch.from_numpy(found.earlier["stage1"]))
+    features = engine.features(stage.encoder, engine.train_images, title="")
+    torch.testing.assert_close(stage.head.rows.data, class_means(features, labels, 10), rtol=1e-4, atol=1e-5)
 
 
-def test_a_run_with_it_ends_in_what_it_found(digits):
-    plain, refined = fit(digits, stage1__epochs=1), fit(digits, stage1__epochs=1, **ON)
+def test_a_run_with_it_goes_on_from_the_clusters_of_its_features(digits):
+    plain, refined = (fit(digits, stage1__epochs=1, **changes) for changes in ({}, ON))
+    alone = fit(digits, stage1__epochs=1, selftraining__iterations=0, **ON)
     assert set(refined.earlier) == {*plain.earlier, "refinement"}
-    assert np.array_equal(refined.assignments, refined.earlier["refinement"])
-    assert np.array_equal(refined.earlier["stage2-2"], plain.assignments)
-    assert not torch.equal(plain.model.classifier.weight, refined.model.classifier.weight)
+    assert np.array_equal(refined.earlier["stage1"], plain.earlier["stage1"])
+    assert torch.equal(refined.before, plain.before)
+    assert np.array_equal(alone.assignments, refined.earlier["refinement"])
+    assert np.array_equal(alone.assignments, alone.earlier["refinement"])
+    assert torch.equal(alone.before, plain.before)
+    assert not torch.equal(alone.features, plain.before)
 
 
 def test_labels_stay_within_an_image_s_own_task(digits):
