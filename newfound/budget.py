@@ -155,7 +155,7 @@ def plan_epochs(
 
 def _later_epochs(settings: Settings) -> int:
     """Epochs that follow stage I; they are shorter than its own, so to count them as such is on the safe side."""
-    if not isinstance(settings, APLSettings) or settings.selftraining.iterations == 0:
+    if not isinstance(settings, APLSettings):
         return 0
     return settings.selftraining.iterations * settings.stage2.epochs + settings.refinement.epochs
 

@@ -36,7 +36,8 @@ def page(record: dict[str, Any], cpu: dict[str, Any]) -> str:
             Made from benchmarks/speed/h200.json by benchmarks/speed/page.py. Stage I of APL on CIFAR-10: ResNet-18
             with a 3 x 3 stem, batch {record["batch"]}, 2 views of 32 pixels and 6 of 16, head to 4,096 outputs, labels
             over a bank of 25,000 features, bfloat16. {record["device"]}, PyTorch {record["versions"]["torch"]},
-            {record["date"][:10]}, commit {record["commit"][:12]}; all of it in one run."""),
+            {record["date"][:10]}, commit {record["commit"][:12]}; all of it in one
+            run, but where a note says otherwise."""),
         _table(["", "ms", "images/s", "TFLOP/s"], _steps(record)),
         _paragraph(f"""
             Our step runs at {record["full_over_bare"]:.1%} of the bare step's rate. A large matrix product of random
