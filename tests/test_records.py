@@ -110,7 +110,7 @@ def test_strangers_among_the_digits_are_counted_as_the_record_says(monkeypatch):
 
 
 def test_the_page_of_the_method_has_the_rehearsals_figures():
-    """Of the two tables that were typed: every accuracy stands in the record that the table names."""
+    """Of the three tables that were typed: every accuracy stands in the record that the table names."""
     folder = ROOT / "benchmarks" / "rehearsal"
 
     def accuracies(name):
@@ -121,6 +121,7 @@ def test_the_page_of_the_method_has_the_rehearsals_figures():
     text = (ROOT / "docs" / "method.md").read_text()
     for begin, names in (
         ("| as it is |", ["cifar100-weights"]),
+        ("| after stage I |", ["cifar100-refinement", "mixed-refinement"]),
         ("| stage I |", ["cifar100-stage2", "cifar10-stage2"]),
     ):
         rows = text[text.index(begin) :].split("\n\n")[0].splitlines()
@@ -129,5 +130,5 @@ def test_the_page_of_the_method_has_the_rehearsals_figures():
             for i, cell in enumerate(row.split("|")[2:-1]):
                 columns[i % len(names)] += re.findall(r"\d\d\.\d", cell)
         for name, found in zip(names, columns, strict=True):
-            assert len(found) > 5
+            assert len(found) > 4
             assert set(found) <= accuracies(name), name

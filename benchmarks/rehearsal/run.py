@@ -15,6 +15,7 @@ import argparse
 import copy
 import json
 import platform
+import re
 import subprocess
 import tempfile
 import time
@@ -158,7 +159,8 @@ def main() -> None:
 
     def parse(text: str) -> tuple[str, dict[str, Any]]:
         name, _, changes = text.partition(":")
-        return name, parse_changes([part for part in changes.split(",") if part])
+        parts = re.split(r",(?![^\[]*\])", changes)  # at commas outside of brackets
+        return name, parse_changes([part for part in parts if part])
 
     for seed in options.seed or [0]:
         rehearsal = Rehearsal(options.dataset, options.data, seed, options.device)

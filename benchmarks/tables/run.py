@@ -35,6 +35,7 @@ def record_of(run: Path, commit: str) -> dict[str, Any]:
     """The record of a finished run folder; no path of the machine is in it."""
     result = json.loads((run / "result.json").read_text())
     settings = yaml.safe_load((run / "settings.yaml").read_text())
+    lines = map(json.loads, (run / "metrics.jsonl").read_text().splitlines())
     kept = ("method", "data", "seed", "images", "figures", "seconds", "hardware", "versions", "finished", "newfound")
     return {
         **{name: result[name] for name in kept},
@@ -42,6 +43,7 @@ def record_of(run: Path, commit: str) -> dict[str, Any]:
         "unlabelled": result["unlabelled"],
         "earlier": result.get("earlier", {}),
         "test": result.get("test"),
+        "last": {line["stage"]: line for line in lines},
         "settings": settings["settings"],
     }
 
