@@ -139,13 +139,14 @@ def plan_epochs(
     speed = measure(settings, trial)
     left -= time.monotonic() - began
     epoch = speed.step * speed.steps
-    later = _later_epochs(settings)
     if given:
+        later = _stage2_epochs(settings) + _refined_share(settings) * settings.stage1.epochs
         epochs, takes = settings.stage1.epochs, format_seconds((settings.stage1.epochs + later) * epoch)
         over = (f"{epochs} epochs, as given, take about {takes}, more than {named} hold; they are run anyway",)
         choice = Choice("epochs", str(epochs), f"as given; training takes about {takes}")
         return Planned(settings, (choice,), over if (epochs + later) * epoch > left else ())
-    epochs = max(1, min(int(left / epoch) - later, MOST))
+    fitting = (left / epoch - _stage2_epochs(settings)) / (1 + _refined_share(settings))
+    epochs = max(1, min(int(fitting), MOST))
     choice = Choice("epochs", str(epochs), f"what {named} hold: {speed.steps} steps of {speed.step:.2g} s each")
     few = (
         f"no more than {epochs} of stage I's epochs fit into {named}: training is cut short, and the result may be poor"
@@ -153,11 +154,14 @@ def plan_epochs(
     return Planned(_with_epochs(settings, epochs), (choice,), (few,) if epochs < FEW else ())
 
 
-def _later_epochs(settings: Settings) -> int:
-    """Epochs that follow stage I; they are shorter than its own, so to count them as such is on the safe side."""
-    if not isinstance(settings, APLSettings):
-        return 0
-    return settings.selftraining.iterations * settings.stage2.epochs + settings.refinement.epochs
+def _stage2_epochs(settings: Settings) -> int:
+    """Epochs of stage II; they are shorter than stage I's, so to count them as such is on the safe side."""
+    return settings.selftraining.iterations * settings.stage2.epochs if isinstance(settings, APLSettings) else 0
+
+
+def _refined_share(settings: Settings) -> float:
+    """Epochs of the refinement for each of stage I; they are shorter too."""
+    return settings.refinement.epochs / settings.stage1.epochs if isinstance(settings, APLSettings) else 0.0
 
 
 def _by_amount(settings: Settings, collection: Collection) -> Planned:
@@ -175,10 +179,16 @@ def _by_amount(settings: Settings, collection: Collection) -> Planned:
 
 
 def _with_epochs(settings: Trained, epochs: int) -> Trained:
-    """The settings with that many epochs of stage I, and no longer a warm-up than a tenth of them."""
+    """The settings with that many epochs of stage I, no longer a warm-up than a tenth of them, and the refinement,
+    where there is one, longer or shorter with them."""
     plan = settings.stage1
     warmup = min(plan.warmup_epochs, epochs / 10)
-    return replace(settings, stage1=replace(plan, epochs=epochs, warmup_epochs=warmup))
+    changed = replace(settings, stage1=replace(plan, epochs=epochs, warmup_epochs=warmup))
+    if isinstance(changed, APLSettings) and changed.refinement.epochs:
+        refined = max(1, round(epochs * _refined_share(settings)))
+        warmup = min(changed.refinement.warmup_epochs, refined / 10)
+        changed = replace(changed, refinement=replace(changed.refinement, epochs=refined, warmup_epochs=warmup))
+    return changed
 
 
 def _read_within(left: float, named: str, settings: FeatureSettings, trial: Trial) -> Planned:

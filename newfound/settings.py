@@ -226,6 +226,8 @@ class Refinement(Plan):
     """Of the labels, in units of the classifier's logits: below 1 they are surer than what they are made from."""
     rounds: int = number(3, 1, 1000)
     """Of Sinkhorn's iterations."""
+    apart: float = number(0.0, 0)
+    """Weight of the divergence between what the classifier says of labelled and of unlabelled images."""
 
 
 @dataclass(frozen=True)

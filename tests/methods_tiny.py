@@ -15,6 +15,7 @@ TINY = {
     "stage1.batch": 32,
     "stage1.warmup_epochs": 1,
     "stage2.batch": 32,
+    "refinement.epochs": 0,
     "dino.hidden": 32,
     "dino.bottleneck": 16,
     "dino.out": 64,

@@ -1,6 +1,7 @@
 """What is chosen where nobody chose, and that what somebody chose stays."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ from sklearn.datasets import load_digits
 import newfound
 from newfound import UserError, auto, budget
 from newfound.auto import choose
+from newfound.data.digits import read_digits
 from newfound.data.look import look, look_at
 from newfound.data.sources import Source
 from newfound.errors import Interrupted
+from newfound.recipe import resolve_settings
 from newfound.run import Run
 
 SMALL = {"network": "tiny", "data.size": 8, "stage1.batch": 4, "log_every": 5}
@@ -238,6 +241,18 @@ def timed(step, steps):
         raise budget._Timed(budget.Speed(step, steps))
 
     return train
+
+
+@pytest.mark.parametrize(("seconds", "epochs", "refined"), [(600, 30, 12), (10_000, 500, 200), (1, 1, 1)])
+def test_the_refinement_is_as_long_beside_stage_1_as_in_the_recipe(tmp_path, monkeypatch, seconds, epochs, refined):
+    monkeypatch.setattr(budget, "measure", lambda *_: budget.Speed(2.72, 4))
+    call = SimpleNamespace(device="cpu", seed=0, cache=str(tmp_path))
+    recipe = resolve_settings("apl", "apl-folder-natural", {})
+    clock, digits = budget.Clock(seconds, 0.0), read_digits(0).collection
+    # 600 s, less 15 %, are 46 epochs of 10.9 s: 4 of stage II, 30 of stage I and two fifths as many of the refinement.
+    planned = budget.plan_epochs(recipe, digits, call, clock, given=False, free=True).settings
+    assert (planned.stage1.epochs, planned.refinement.epochs) == (epochs, refined)
+    assert planned.refinement.warmup_epochs <= refined / 10
 
 
 def interrupt(*_):

@@ -23,14 +23,19 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+STAGES: dict[str, Any] = {"refinement.epochs": 0}
+"""The paper's two stages alone."""
+LITERAL: dict[str, Any] = {"prototypes.soft": False, "prototypes.balance": "first_of_epoch"}
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "k-means row": ("kmeans", {}),
-    "APL": ("apl", {}),
-    "APL without instance discrimination": ("apl", {"instance": False}),
-    "APL without category discrimination": ("apl", {"category": False}),
-    "APL without online prototypes": ("apl", {"online": False}),
-    "APL without self-training": ("apl", {"selftraining.iterations": 0}),
-    "APL, labels as the paper words them": ("apl", {"prototypes.soft": False, "prototypes.balance": "first_of_epoch"}),
+    "APL": ("apl", STAGES),
+    "APL without instance discrimination": ("apl", STAGES | {"instance": False}),
+    "APL without category discrimination": ("apl", STAGES | {"category": False}),
+    "APL without online prototypes": ("apl", STAGES | {"online": False}),
+    "APL without self-training": ("apl", STAGES | {"selftraining.iterations": 0}),
+    "APL, labels as the paper words them": ("apl", STAGES | LITERAL),
+    "APL, refined": ("apl", {}),
+    "APL without online prototypes, refined": ("apl", {"online": False}),
 }
 
 

@@ -21,7 +21,8 @@ def rehearsal(monkeypatch):
 
 def test_branches_go_on_from_the_same_stage_1(rehearsal, monkeypatch, tmp_path):
     small = ["stage1.epochs=1", "stage1.warmup_epochs=0", "dino.hidden=32", "dino.out=64", "views.extra=2"]
-    branches = ["plain", "again", "swapped:refinement.epochs=1,refinement.backbone_lr=1"]
+    off = "refinement.epochs=0"
+    branches = [f"plain:{off}", f"again:{off}", "swapped:refinement.epochs=1,views.whole_scale=[0.5,1.0]"]
     arguments = ["--dataset", "digits", "--out", str(tmp_path / "record.json"), "--device", "cpu"]
     arguments += [word for text in small for word in ("--set", text)]
     arguments += [word for text in branches for word in ("--branch", text)]
@@ -33,5 +34,5 @@ def test_branches_go_on_from_the_same_stage_1(rehearsal, monkeypatch, tmp_path):
     assert swapped["last"]["refinement"]["epoch"] == 1
     assert set(swapped["accuracy"]) == {*plain["accuracy"], "refinement"}
     assert all(swapped["accuracy"][name] == plain["accuracy"][name] for name in ("stage1", "online"))
-    assert swapped["changes"] == {"refinement.epochs": 1, "refinement.backbone_lr": 1}
+    assert swapped["changes"] == {"refinement.epochs": 1, "views.whole_scale": [0.5, 1.0]}
     assert run["accuracy"]["stage1"] == plain["accuracy"]["stage1"]
