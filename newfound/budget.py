@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import time
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
@@ -123,13 +124,14 @@ class Clock:
 
 
 def plan_epochs(
-    settings: Settings, collection: Collection, call: Call, clock: Clock, given: bool, free: bool
+    settings: Settings, collection: Collection, call: Call, clock: Clock, given: Container[str], free: bool
 ) -> Planned:
     """Epochs of stage I for the clock's budget; without one for the number of images, if the recipe's are ``free`` to
-    be changed. Those that the person has ``given`` stay."""
-    budget = clock.budget
+    be changed; and of the refinement in proportion. Settings whose names the person has ``given`` stay."""
+    budget, stretch = clock.budget, "refinement.epochs" not in given
     if budget is None:
-        return _by_amount(settings, collection) if free and not given else Planned(settings)
+        chosen = free and "stage1.epochs" not in given
+        return _by_amount(settings, collection, stretch) if chosen else Planned(settings)
     trial = Trial(collection, torch.device(call.device), seed=call.seed, cache=Path(call.cache))
     left, named = budget * (1 - AFTER) - clock.spent, format_seconds(budget)
     if isinstance(settings, FeatureSettings):
@@ -139,32 +141,35 @@ def plan_epochs(
     speed = measure(settings, trial)
     left -= time.monotonic() - began
     epoch = speed.step * speed.steps
-    if given:
-        later = _stage2_epochs(settings) + _refined_share(settings) * settings.stage1.epochs
+    if "stage1.epochs" in given:
+        later = _later_epochs(settings)
         epochs, takes = settings.stage1.epochs, format_seconds((settings.stage1.epochs + later) * epoch)
         over = (f"{epochs} epochs, as given, take about {takes}, more than {named} hold; they are run anyway",)
         choice = Choice("epochs", str(epochs), f"as given; training takes about {takes}")
         return Planned(settings, (choice,), over if (epochs + later) * epoch > left else ())
-    fitting = (left / epoch - _stage2_epochs(settings)) / (1 + _refined_share(settings))
+    share = _refined_share(settings) if stretch else 0.0
+    fitting = (left / epoch - _later_epochs(settings) + share * settings.stage1.epochs) / (1 + share)
     epochs = max(1, min(int(fitting), MOST))
     choice = Choice("epochs", str(epochs), f"what {named} hold: {speed.steps} steps of {speed.step:.2g} s each")
     few = (
         f"no more than {epochs} of stage I's epochs fit into {named}: training is cut short, and the result may be poor"
     )
-    return Planned(_with_epochs(settings, epochs), (choice,), (few,) if epochs < FEW else ())
+    return Planned(_with_epochs(settings, epochs, stretch), (choice,), (few,) if epochs < FEW else ())
 
 
-def _stage2_epochs(settings: Settings) -> int:
-    """Epochs of stage II; they are shorter than stage I's, so to count them as such is on the safe side."""
-    return settings.selftraining.iterations * settings.stage2.epochs if isinstance(settings, APLSettings) else 0
+def _later_epochs(settings: Settings) -> int:
+    """Epochs that follow stage I; they are shorter than its own, so to count them as such is on the safe side."""
+    if not isinstance(settings, APLSettings):
+        return 0
+    return settings.selftraining.iterations * settings.stage2.epochs + settings.refinement.epochs
 
 
 def _refined_share(settings: Settings) -> float:
-    """Epochs of the refinement for each of stage I; they are shorter too."""
+    """Epochs of the refinement for each of stage I."""
     return settings.refinement.epochs / settings.stage1.epochs if isinstance(settings, APLSettings) else 0.0
 
 
-def _by_amount(settings: Settings, collection: Collection) -> Planned:
+def _by_amount(settings: Settings, collection: Collection, stretch: bool) -> Planned:
     """The recipe's epochs, or more where they make few steps."""
     assert isinstance(settings, KMeansSettings | APLSettings)
     if isinstance(settings, APLSettings):
@@ -175,16 +180,16 @@ def _by_amount(settings: Settings, collection: Collection) -> Planned:
     if epochs == settings.stage1.epochs:
         return Planned(settings, (Choice("epochs", str(epochs), f"the recipe's; they have {steps:,} steps each"),))
     why = f"more than the recipe's, since an epoch has {steps} of at least {LEAST} steps"
-    return Planned(_with_epochs(settings, epochs), (Choice("epochs", str(epochs), why),))
+    return Planned(_with_epochs(settings, epochs, stretch), (Choice("epochs", str(epochs), why),))
 
 
-def _with_epochs(settings: Trained, epochs: int) -> Trained:
-    """The settings with that many epochs of stage I, no longer a warm-up than a tenth of them, and the refinement,
-    where there is one, longer or shorter with them."""
+def _with_epochs(settings: Trained, epochs: int, stretch: bool = False) -> Trained:
+    """The settings with that many epochs of stage I, no longer a warm-up than a tenth of them, and the refinement, if
+    it is to ``stretch`` and there is one, longer or shorter in proportion."""
     plan = settings.stage1
     warmup = min(plan.warmup_epochs, epochs / 10)
     changed = replace(settings, stage1=replace(plan, epochs=epochs, warmup_epochs=warmup))
-    if isinstance(changed, APLSettings) and changed.refinement.epochs:
+    if stretch and isinstance(changed, APLSettings) and changed.refinement.epochs:
         refined = max(1, round(epochs * _refined_share(settings)))
         warmup = min(changed.refinement.warmup_epochs, refined / 10)
         changed = replace(changed, refinement=replace(changed.refinement, epochs=refined, warmup_epochs=warmup))

@@ -191,7 +191,7 @@ def discover(
             reading = read_call(call, resolved, reporter)
             torch.set_num_threads(call.threads)
             clock = Clock(budget, monotonic() - began)
-            planned = plan_epochs(resolved, reading.collection, call, clock, "stage1.epochs" in given, chosen.free)
+            planned = plan_epochs(resolved, reading.collection, call, clock, given, chosen.free)
             choices, warnings = (*chosen.choices, *planned.choices), (*chosen.warnings, *planned.warnings)
             for choice in choices:
                 reporter.say(str(choice))

@@ -17,6 +17,12 @@ def number(default: float | None, low: float, high: float = math.inf) -> Any:
     return field(default=default, metadata={"range": (low, high)})
 
 
+def require_share(name: str, value: tuple[float, ...] | None) -> None:
+    """The smallest and the largest part of an image that a view may show."""
+    if value is not None and not (len(value) == 2 and 0 < value[0] <= value[1] <= 1):
+        raise UserError(f"{name} is {list(value)}; it has to be two numbers above 0 and up to 1, the smaller one first")
+
+
 @dataclass(frozen=True)
 class Data:
     """How images are laid before a network."""
@@ -122,6 +128,14 @@ class MultiView:
     solarise: tuple[float, ...] | None = None
     fill: int | None = number(None, 0, 255)
 
+    def __post_init__(self) -> None:
+        require_share("whole_scale", self.whole_scale)
+        require_share("extra_scale", self.extra_scale)
+        for name in ("blur", "solarise"):
+            value = getattr(self, name)
+            if value is not None and not (len(value) == 3 and 0 <= min(value) <= max(value) <= 1):
+                raise UserError(f"{name} is {list(value)}; it has to be three probabilities, from 0 to 1")
+
 
 @dataclass(frozen=True)
 class Dino:
@@ -226,13 +240,20 @@ class Refinement(Plan):
     """Of the labels, in units of the classifier's logits: below 1 they are surer than what they are made from."""
     rounds: int = number(3, 1, 1000)
     """Of Sinkhorn's iterations."""
+    whole_scale: tuple[float, ...] | None = None
+    """How much of an image its views show, at least and at most; none takes stage I's whole views."""
     apart: float = number(0.0, 0)
     """Weight of the divergence between what the classifier says of labelled and of unlabelled images."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_share("whole_scale", self.whole_scale)
 
 
 @dataclass(frozen=True)
 class APLSettings(Settings):
-    """The paper's method: prototypical representation learning, then prototypical self-training."""
+    """The paper's method: prototypical representation learning, then prototypical self-training; a refinement of ours
+    may come between them."""
 
     method: str = "apl"
     dimension: int = number(0, 0, 2**16)
@@ -264,6 +285,13 @@ class APLSettings(Settings):
     selftraining: SelfTraining = SelfTraining()
     refinement: Refinement = Refinement()
     cluster: Cluster = Cluster(normalise=True)
+
+    def __post_init__(self) -> None:
+        if self.refinement.epochs and self.selftraining.labels == "online":
+            raise UserError(
+                "selftraining.labels=online takes stage I's prototypes, which are outdated after a refinement: set "
+                "refinement.epochs=0 too"
+            )
 
 
 @dataclass(frozen=True)

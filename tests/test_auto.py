@@ -243,16 +243,29 @@ def timed(step, steps):
     return train
 
 
-@pytest.mark.parametrize(("seconds", "epochs", "refined"), [(600, 30, 12), (10_000, 500, 200), (1, 1, 1)])
-def test_the_refinement_is_as_long_beside_stage_1_as_in_the_recipe(tmp_path, monkeypatch, seconds, epochs, refined):
+@pytest.mark.parametrize(
+    ("seconds", "given", "epochs", "refined"),
+    [
+        (600, {}, 30, 12),
+        (10_000, {}, 500, 200),
+        (1, {}, 1, 1),
+        (600, {"refinement.epochs": 5}, 37, 5),
+        (600, {"refinement.epochs": 0}, 42, 0),
+        (600, {"stage1.epochs": 7}, 7, 40),
+        (None, {}, 100, 40),
+    ],
+)
+def test_the_refinement_is_as_long_beside_stage_1_as_in_the_recipe_unless_it_was_given(
+    tmp_path, monkeypatch, seconds, given, epochs, refined
+):
     monkeypatch.setattr(budget, "measure", lambda *_: budget.Speed(2.72, 4))
     call = SimpleNamespace(device="cpu", seed=0, cache=str(tmp_path))
-    recipe = resolve_settings("apl", "apl-folder-natural", {})
+    recipe = resolve_settings("apl", "apl-folder-natural", given)
     clock, digits = budget.Clock(seconds, 0.0), read_digits(0).collection
     # 600 s, less 15 %, are 46 epochs of 10.9 s: 4 of stage II, 30 of stage I and two fifths as many of the refinement.
-    planned = budget.plan_epochs(recipe, digits, call, clock, given=False, free=True).settings
+    planned = budget.plan_epochs(recipe, digits, call, clock, given, free=True).settings
     assert (planned.stage1.epochs, planned.refinement.epochs) == (epochs, refined)
-    assert planned.refinement.warmup_epochs <= refined / 10
+    assert given or planned.refinement.warmup_epochs <= refined / 10
 
 
 def interrupt(*_):

@@ -60,6 +60,26 @@ def test_what_does_not_fit_is_refused_with_a_sentence(changes, complaint):
         resolve_settings("kmeans", "kmeans-digits", changes)
 
 
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"views.whole_scale": [0.5]}, "views.whole_scale is .0.5.; it has to be two numbers above 0"),
+        ({"views.extra_scale": [0.5, 0.2]}, "the smaller one first"),
+        (
+            {"refinement.whole_scale": [0.0, 1.0]},
+            "refinement.whole_scale is .0.0, 1.0.; it has to be two numbers above",
+        ),
+        ({"views.blur": [1]}, "views.blur is .1.0.; it has to be three probabilities"),
+        ({"views.solarise": [0, 2, 0]}, "it has to be three probabilities, from 0 to 1"),
+        ({"refinement.nesterov": True, "refinement.momentum": 0}, "refinement.nesterov needs a momentum above 0"),
+        ({"refinement.epochs": -1}, "refinement.epochs is -1; it has to be from 0"),
+    ],
+)
+def test_what_views_and_refinement_cannot_do_is_refused_before_anything_is_trained(changes, complaint):
+    with pytest.raises(UserError, match=complaint):
+        resolve_settings("apl", "apl-digits", changes)
+
+
 def test_an_unknown_method_lists_the_known_ones():
     with pytest.raises(UserError, match="there is no method other; there are: apl, apl-features, kmeans"):
         resolve_settings("other", "kmeans-digits", {})

@@ -43,4 +43,6 @@ def read_mixed(root: Path, seed: int) -> Reading:
         categories=[group[fine[i]] for i in known] + [ten.classes[label] for label in ten.labels[novel]],
     )
     rows = np.arange(len(images))
-    return assemble(pool, labelled=rows[: len(known)], unlabelled=rows[len(known) :], n_novel=5, seed=seed)
+    return assemble(
+        pool, labelled=rows[: len(known)], unlabelled=rows[len(known) :], n_novel=len(ten.classes), seed=seed
+    )

@@ -4,9 +4,9 @@
         --set stage1.epochs=30 --run base --run hard:prototypes.soft=false --run sharp:prototypes.epsilon=0.02
 
 Each --run is a name and the settings it changes, separated by commas; --set changes all of them. Each --branch goes on
-from every run's stage I with a stage II of its own, so that these are compared on the same features; without one the
-run's own follows. The record is written after each part, and no part begins if the longest before it would not fit
-into --minutes.
+from every run's stage I with a refinement and stage II of its own, so that these are compared on the same features;
+without one the run's own follow. The record is written after each part, and no part begins if the longest before it
+would not fit into --minutes.
 """
 
 from __future__ import annotations
@@ -41,13 +41,15 @@ class Rehearsal:
     def __init__(self, dataset: str, root: Path | None, seed: int, device: str) -> None:
         from newfound.data.sources import DATASETS, Request
         from newfound.engine.device import pick_device
+        from newfound.errors import UserError
         from newfound.progress import Reporter
 
         self.recipe, self.seed, self.device = recipe_of(dataset), seed, pick_device(device)
         if dataset == "mixed":
             from mixed import read_mixed
 
-            assert root is not None, "--data is needed"
+            if root is None:
+                raise UserError("mixed needs --data: the folder with both CIFAR-10 and CIFAR-100")
             self.reading = read_mixed(root, seed)
         else:
             size = self.settings({}).data.size
@@ -77,7 +79,7 @@ class Rehearsal:
         }
 
     def branch(self, found: Any, changes: dict[str, Any]) -> dict[str, Any]:
-        """Stage II and what follows it, from what stage I ``found``, which stays as it is."""
+        """What follows stage I, from what it ``found``, which stays as it is."""
         import torch
 
         from newfound.methods.apl import APL

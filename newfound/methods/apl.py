@@ -14,7 +14,7 @@ from newfound.engine.features import refresh_statistics
 from newfound.engine.loop import Engine
 from newfound.methods.kmeans import cluster_tasks
 from newfound.methods.outcome import Outcome, novel_names, predict_novel
-from newfound.methods.refinement import Refinement
+from newfound.methods.refinement import Refinement, refinement_batches
 from newfound.methods.representation import Representation
 from newfound.methods.selftraining import SelfTraining, class_means, rectification
 from newfound.model import Encoder, Model
@@ -37,7 +37,8 @@ class Represented:
 
 
 class APL:
-    """Stage I on all images, one clustering of the unlabelled ones, then stage II."""
+    """Stage I on all images, a clustering of the unlabelled ones, the refinement of both where it is asked for, stage
+    II."""
 
     def __init__(self, settings: APLSettings) -> None:
         self.settings = settings
@@ -47,7 +48,7 @@ class APL:
 
     def finish(self, found: Represented, collection: Collection, engine: Engine) -> Outcome:
         """What follows stage I: the refinement where it is asked for, and stage II. Trains what was ``found`` on."""
-        if self.settings.refinement.epochs:
+        if self._refines(collection, engine):
             found = self._refine(found, collection, engine)
         if self.settings.selftraining.iterations == 0:
             return found.outcome
@@ -79,16 +80,30 @@ class APL:
         outcome = Outcome(model, labels.cpu().numpy(), offline.confidence, offline.figures, earlier, features)
         return Represented(encoder, features, labels, outcome)
 
+    def _refines(self, collection: Collection, engine: Engine) -> bool:
+        """Whether there is a refinement: it is left out, with a warning, where a batch cannot be balanced."""
+        if not self.settings.refinement.epochs:
+            return False
+        unlabelled, k = refinement_batches(collection, self.settings).pools[1].per_batch, collection.n_novel
+        if unlabelled < 2 * k:
+            engine.reporter.warn(
+                f"the refinement is left out: a batch holds {unlabelled} unlabelled images, too few to balance {k} "
+                f"novel categories over; try refinement.batch={4 * k}, or refinement.epochs=0 for the paper's stages"
+            )
+        return unlabelled >= 2 * k
+
     def _refine(self, found: Represented, collection: Collection, engine: Engine) -> Represented:
         """The refinement, and the categories found anew in its features."""
         n = len(collection.classes) + collection.n_novel
         prototypes = class_means(found.features, joint_labels(engine, found.labels), n)
         engine.train(Refinement(found.encoder, prototypes, collection, self.settings))
+        if self.settings.refresh_norm:
+            refresh_statistics(found.encoder, engine.train_images, engine.device, engine.reporter)
         model, earlier = found.outcome.model, found.outcome.earlier
         features = self._features(model, engine)
         outcome = cluster_tasks(model, features, collection, self.settings.cluster, engine)
         labels = torch.from_numpy(outcome.assignments).to(engine.device)
-        outcome = replace(outcome, earlier=earlier | {"refinement": outcome.assignments}, before=found.features)
+        outcome = replace(outcome, earlier=earlier | {"refinement": outcome.assignments})
         return Represented(found.encoder, features, labels, outcome)
 
     def _self_train(self, found: Represented, collection: Collection, engine: Engine) -> Outcome:
@@ -110,8 +125,7 @@ class APL:
             earlier = earlier | {f"stage2-{number}": novel.cpu().numpy()}
         figures = {"mean_weight": float(weights[collection.n_labelled :].mean())}
         result = novel.cpu().numpy(), confidence.cpu().numpy()
-        before = found.features if found.outcome.before is None else found.outcome.before
-        return Outcome(model, *result, figures, earlier, features, before)
+        return Outcome(model, *result, figures, earlier, features, before=found.features)
 
     def _read(
         self, encoder: Encoder, head: Head, names: Names, collection: Collection, engine: Engine

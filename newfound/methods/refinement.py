@@ -11,7 +11,7 @@ from torch import Tensor
 
 from newfound.balance import sinkhorn
 from newfound.data.collection import Collection
-from newfound.engine.sampler import mixed_sampler
+from newfound.engine.sampler import Sampler, mixed_sampler
 from newfound.engine.stage import Batch, Stage
 from newfound.losses import divergence
 from newfound.methods.outcome import of_own_task
@@ -20,6 +20,20 @@ from newfound.methods.selftraining import two_rates
 from newfound.model import Encoder
 from newfound.nets.heads import CosineClassifier
 from newfound.settings import APLSettings
+
+EACH = 3
+"""Unlabelled images in a batch for each novel category: as many as were rehearsed. With one image labels balanced over
+the batch are uniform, whatever it shows, and with few they are noise."""
+
+MOST = 0.75
+"""The largest share of a batch that is taken for them."""
+
+
+def refinement_batches(collection: Collection, chosen: APLSettings) -> Sampler:
+    """As in stage I, but with EACH unlabelled images for a novel category where these fit into MOST of a batch."""
+    batch = min(chosen.refinement.batch, len(collection.labels))
+    usual = chosen.labelled_share or collection.n_labelled / len(collection.labels)
+    return mixed_sampler(collection, batch, min(usual, 1 - min(EACH * collection.n_novel / batch, MOST)))
 
 
 class Refinement(Stage):
@@ -39,9 +53,11 @@ class Refinement(Stage):
         self.encoder, self.chosen, self.plan = encoder, chosen.refinement, chosen.refinement
         self.head = CosineClassifier(encoder.width, len(prototypes), chosen.classifier.temperature)
         with torch.no_grad():
-            self.head.rows.copy_(prototypes)
-        self.sampler = mixed_sampler(collection, self.plan.batch, chosen.labelled_share)
-        self.views = stage1_views(chosen, encoder.size, extra=0)
+            there = prototypes.norm(dim=1, keepdim=True) > 0  # an empty category has none, and begins anywhere
+            self.head.rows.copy_(torch.where(there, prototypes, self.head.rows.to(prototypes.device)))
+        self.sampler = refinement_batches(collection, chosen)
+        shown = {} if self.chosen.whole_scale is None else {"whole_scale": self.chosen.whole_scale}
+        self.views = stage1_views(chosen, encoder.size, extra=0, **shown)
         self.n_labelled, self.n_known, self.n_novel = collection.n_labelled, len(collection.classes), collection.n_novel
         self.register_buffer("allowed", of_own_task(collection)[1], persistent=False)
 

@@ -253,7 +253,7 @@ class Representation(Stage):
         return known and self._epoch >= self.plan.epochs / 2 and pas > ONE
 
     def readout(self) -> Encoder:
-        """The encoder that features are read with and that stage II goes on from."""
+        """The encoder that features are read with and that training goes on from."""
         if self.chosen.readout == "teacher" and self.chosen.instance:
             teacher = self.instance.teacher[0]
             assert isinstance(teacher, Encoder)

@@ -29,3 +29,4 @@ def test_half_precision_logits_are_taken_in_single_precision():
     with torch.autocast("cpu", torch.bfloat16):
         loss = divergence(first, second)
     assert loss.dtype == torch.float32
+    assert torch.equal(loss, divergence(first.float(), second.float()))

@@ -10,13 +10,15 @@ from methods_tiny import NeverWaits, chosen, fit
 from reference.divergence import divergence
 from reference.sinkhorn import sinkhorn
 
-from newfound.data.collection import Task
+from newfound.data.collection import Collection, Task
 from newfound.engine.loop import Engine
 from newfound.engine.stage import Batch
-from newfound.methods.apl import joint_labels
-from newfound.methods.refinement import Refinement
-from newfound.methods.selftraining import class_means
+from newfound.errors import UserError
+from newfound.methods.apl import APL, joint_labels
+from newfound.methods.refinement import Refinement, refinement_batches
+from newfound.methods.selftraining import SelfTraining, class_means
 from newfound.model import Encoder
+from newfound.progress import Reporter
 
 ON = {"refinement__epochs": 1, "refinement__batch": 32, "refinement__warmup_epochs": 0}
 
@@ -76,16 +78,85 @@ def test_its_classifier_begins_as_the_prototypes_of_what_stage_1_found(digits, m
     torch.testing.assert_close(stage.head.rows.data, class_means(features, labels, 10), rtol=1e-4, atol=1e-5)
 
 
-def test_a_run_with_it_goes_on_from_the_clusters_of_its_features(digits):
+def test_a_run_with_it_goes_on_from_the_clusters_of_its_features(digits, monkeypatch):
+    begun = []
+    real = SelfTraining.__init__
+
+    def spy(self, number, encoder, head, collection, chosen, labels, weights, prototypes):
+        begun.append((labels.clone(), prototypes.clone()))
+        real(self, number, encoder, head, collection, chosen, labels, weights, prototypes)
+
+    monkeypatch.setattr(SelfTraining, "__init__", spy)
     plain, refined = (fit(digits, stage1__epochs=1, **changes) for changes in ({}, ON))
     alone = fit(digits, stage1__epochs=1, selftraining__iterations=0, **ON)
     assert set(refined.earlier) == {*plain.earlier, "refinement"}
     assert np.array_equal(refined.earlier["stage1"], plain.earlier["stage1"])
-    assert torch.equal(refined.before, plain.before)
     assert np.array_equal(alone.assignments, refined.earlier["refinement"])
     assert np.array_equal(alone.assignments, alone.earlier["refinement"])
-    assert torch.equal(alone.before, plain.before)
+    assert torch.equal(refined.before, alone.features)
     assert not torch.equal(alone.features, plain.before)
+    found, prototypes = begun[2]  # the plain run had two iterations
+    assert np.array_equal(found[120:] - 5, refined.earlier["refinement"])
+    assert not np.array_equal(found[120:], begun[0][0][120:])
+    torch.testing.assert_close(prototypes, class_means(alone.features, found, 10))
+
+
+@pytest.mark.parametrize("refresh", [False, True])
+def test_statistics_are_estimated_anew_after_it_where_they_are_before(digits, monkeypatch, refresh):
+    times = []
+    monkeypatch.setattr("newfound.methods.apl.refresh_statistics", lambda *_: times.append(1))
+    fit(digits, stage1__epochs=1, refresh_norm=refresh, **ON)
+    assert len(times) == 2 * refresh
+
+
+def test_an_empty_category_begins_with_a_row_that_can_learn(digits):
+    torch.manual_seed(0)
+    encoder = Encoder("tiny", 1, 8, torch.tensor([0.3]), torch.tensor([0.4]))
+    prototypes = torch.nn.functional.normalize(torch.randn(10, encoder.width))
+    prototypes[7] = 0
+    rows = Refinement(encoder, prototypes, digits, chosen(**ON)).head.rows
+    assert rows[7].norm() > 0.1
+    assert torch.equal(rows[:7], prototypes[:7])
+
+
+@pytest.mark.parametrize(
+    ("labelled", "unlabelled", "k", "batch", "expected"),
+    [
+        (120, 150, 5, 32, 18),  # their share in the collection: 17.8
+        (120, 15, 5, 32, 15),  # three for each category, instead of 3.6 in all
+        (120, 150, 10, 32, 24),  # three quarters of the batch: 2.4 for each
+    ],
+)
+def test_a_batch_has_unlabelled_images_enough_to_balance(digits, labelled, unlabelled, k, batch, expected):
+    few = some(digits, labelled, unlabelled, k)
+    sampler = refinement_batches(few, chosen(refinement__batch=batch))
+    assert (sampler.pools[1].per_batch, sampler.batch) == (expected, batch)
+
+
+def test_where_a_batch_cannot_be_balanced_it_is_left_out_with_a_warning(digits, capsys):
+    engine = Engine(some(digits, 120, 150, 20), torch.device("cpu"), reporter=Reporter())
+    found = APL(chosen(stage1__epochs=1, **ON)).fit(engine.collection, engine)
+    assert "refinement" not in found.earlier
+    said = " ".join(capsys.readouterr().err.split())
+    assert "the refinement is left out: a batch holds 24 unlabelled images, too few to balance 20 novel" in said
+
+
+def test_labels_of_prototypes_that_are_outdated_are_refused():
+    with pytest.raises(UserError, match=r"set refinement\.epochs=0 too"):
+        chosen(**ON, selftraining__labels="online")
+
+
+def some(digits, labelled, unlabelled, k):
+    """The first labelled and unlabelled digits, with ``k`` novel categories to be found."""
+    rows = np.concatenate([np.arange(labelled), 120 + np.arange(unlabelled)])
+    task = Task("", k, np.arange(labelled, labelled + unlabelled))
+    return Collection(digits.train.take(rows), digits.labels[rows], digits.classes, (task,), digits.test)
+
+
+def test_its_views_may_show_more_of_an_image_than_stage_1_s(digits):
+    natural = {"views__domain": "natural", "views__whole_scale": (0.3, 1.0)}
+    assert make(digits, **natural)[0].views.whole_scale == (0.3, 1.0)
+    assert make(digits, **natural, refinement__whole_scale=(0.6, 1.0))[0].views.whole_scale == (0.6, 1.0)
 
 
 def test_labels_stay_within_an_image_s_own_task(digits):
