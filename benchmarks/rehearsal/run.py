@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import importlib
 import json
 import platform
 import re
@@ -26,13 +27,15 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
+OTHERS = ("mixed", "fashion")
+"""Rehearsals that only this benchmark knows, each in a module of its own."""
 
 
 WATCHED = ("epoch", "ins", "cls", "pas", "label_certainty", "similarity_range", "teacher_entropy", "loss", "agreement")
 
 
 def recipe_of(dataset: str) -> str:
-    return "apl-cifar10" if dataset == "mixed" else f"apl-{dataset}"
+    return "apl-cifar10" if dataset in OTHERS else f"apl-{dataset}"
 
 
 class Rehearsal:
@@ -45,12 +48,10 @@ class Rehearsal:
         from newfound.progress import Reporter
 
         self.recipe, self.seed, self.device = recipe_of(dataset), seed, pick_device(device)
-        if dataset == "mixed":
-            from mixed import read_mixed
-
+        if dataset in OTHERS:
             if root is None:
-                raise UserError("mixed needs --data: the folder with both CIFAR-10 and CIFAR-100")
-            self.reading = read_mixed(root, seed)
+                raise UserError(f"{dataset} needs --data: the folder that has its files")
+            self.reading = getattr(importlib.import_module(dataset), f"read_{dataset}")(root, seed)
         else:
             size = self.settings({}).data.size
             self.reading = DATASETS[f"{dataset}-rehearsal"].read(Request(size, seed, Reporter(quiet=True), root))
@@ -123,7 +124,7 @@ class Rehearsal:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--dataset", choices=["digits", "cifar10", "mixed", "cifar100", "omniglot"], required=True)
+    parser.add_argument("--dataset", choices=["digits", "cifar10", "cifar100", "omniglot", *OTHERS], required=True)
     parser.add_argument("--data", type=Path)
     parser.add_argument("--run", action="append", default=[])
     parser.add_argument("--branch", action="append", default=[])
