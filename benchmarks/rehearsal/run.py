@@ -31,7 +31,8 @@ OTHERS = ("mixed", "fashion")
 """Rehearsals that only this benchmark knows, each in a module of its own."""
 
 
-WATCHED = ("epoch", "ins", "cls", "pas", "label_certainty", "similarity_range", "teacher_entropy", "loss", "agreement")
+WATCHED = ("epoch", "ins", "cls", "pas", "label_certainty", "similarity_range", "teacher_entropy", "loss", "agreement",
+           "views_agree", "apart")  # fmt: skip
 
 
 def recipe_of(dataset: str) -> str:

@@ -70,8 +70,8 @@ class Refinement(Stage):
         novel = self._labels(logits.detach()[:, known:, self.n_known :], batch.index[known:] - self.n_labelled)
         truth = one_hot(batch.labels[:known], self.n_known + self.n_novel).expand(2, -1, -1)
         labels = torch.cat([truth, F.pad(novel, (self.n_known, 0))], dim=1)
-        agreement = (novel[0].argmax(1) == novel[1].argmax(1)).float().mean()
-        figures = {"agreement": agreement, "label_certainty": novel.amax(-1).mean()}
+        agree = (novel[0].argmax(1) == novel[1].argmax(1)).float().mean()
+        figures = {"views_agree": agree, "label_certainty": novel.amax(-1).mean()}
         loss = cross_entropy(logits, labels)
         if self.chosen.apart:
             figures["apart"] = divergence(logits[:, :known].flatten(0, 1), logits[:, known:].flatten(0, 1))
