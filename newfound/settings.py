@@ -218,6 +218,8 @@ class SelfTraining:
     backbone_lr: float = number(0.1, 0)
     """The encoder's learning rate, in units of the classifier's."""
     views: Literal["whole", "crop"] = "whole"
+    start: Literal["random", "prototypes"] = "random"
+    """How a new classifier begins: at random, or as the prototypes, so that it says at once what they do."""
     fresh_head: bool = False
     """Whether each iteration begins with a new classifier."""
 

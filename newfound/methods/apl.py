@@ -16,7 +16,7 @@ from newfound.methods.kmeans import cluster_tasks
 from newfound.methods.outcome import Outcome, novel_names, predict_novel
 from newfound.methods.refinement import Refinement, refinement_batches
 from newfound.methods.representation import Representation
-from newfound.methods.selftraining import SelfTraining, class_means, rectification
+from newfound.methods.selftraining import SelfTraining, class_means, rectification, start_from
 from newfound.model import Encoder, Model
 from newfound.nets.heads import CosineClassifier, LinearClassifier, classifier
 from newfound.settings import APLSettings
@@ -96,7 +96,9 @@ class APL:
         """The refinement, and the categories found anew in its features."""
         n = len(collection.classes) + collection.n_novel
         prototypes = class_means(found.features, joint_labels(engine, found.labels), n)
-        engine.train(Refinement(found.encoder, prototypes, collection, self.settings))
+        head = CosineClassifier(found.encoder.width, n, self.settings.classifier.temperature)
+        start_from(head, prototypes, found.features)
+        engine.train(Refinement(found.encoder, head, collection, self.settings))
         if self.settings.refresh_norm:
             refresh_statistics(found.encoder, engine.train_images, engine.device, engine.reporter)
         model, earlier = found.outcome.model, found.outcome.earlier
@@ -111,13 +113,14 @@ class APL:
         chosen, n = self.settings, len(collection.classes) + collection.n_novel
         kind, temperature = chosen.classifier.kind, chosen.classifier.temperature
         encoder, features, novel, earlier = found.encoder, found.features, found.labels, found.outcome.earlier
-        head = classifier(kind, encoder.width, n, temperature)
         names = collection.classes, novel_names(collection)
         for number in range(1, chosen.selftraining.iterations + 1):
-            if number > 1 and chosen.selftraining.fresh_head:
-                head = classifier(kind, encoder.width, n, temperature)
             labels = joint_labels(engine, novel)
             prototypes = class_means(features, labels, n)
+            if number == 1 or chosen.selftraining.fresh_head:
+                head = classifier(kind, encoder.width, n, temperature)
+                if chosen.selftraining.start == "prototypes":
+                    start_from(head, prototypes, features)
             weights = rectification(features, labels, prototypes, chosen.selftraining.rectify)
             weights[: collection.n_labelled] = 1
             engine.train(SelfTraining(number, encoder, head, collection, chosen, labels, weights, prototypes))

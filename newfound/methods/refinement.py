@@ -37,7 +37,7 @@ def refinement_batches(collection: Collection, chosen: APLSettings) -> Sampler:
 
 
 class Refinement(Stage):
-    """Stage I's encoder trained on, with a cosine classifier over old and new that begins as their prototypes.
+    """Stage I's encoder trained on, with a cosine classifier over old and new.
 
     An unlabelled view's label is what the classifier gives the image's other view: soft, over the novel categories, and
     balanced over the batch. Swapped prediction is SwAV's (Caron et al. 2020), with one classifier over old and new
@@ -47,14 +47,9 @@ class Refinement(Stage):
     name = "refinement"
     allowed: Tensor
 
-    def __init__(self, encoder: Encoder, prototypes: Tensor, collection: Collection, chosen: APLSettings) -> None:
-        """``prototypes`` [C, D] are of old and new categories."""
+    def __init__(self, encoder: Encoder, head: CosineClassifier, collection: Collection, chosen: APLSettings) -> None:
         super().__init__()
-        self.encoder, self.chosen, self.plan = encoder, chosen.refinement, chosen.refinement
-        self.head = CosineClassifier(encoder.width, len(prototypes), chosen.classifier.temperature)
-        with torch.no_grad():
-            there = prototypes.norm(dim=1, keepdim=True) > 0  # an empty category has none, and begins anywhere
-            self.head.rows.copy_(torch.where(there, prototypes, self.head.rows.to(prototypes.device)))
+        self.encoder, self.head, self.chosen, self.plan = encoder, head, chosen.refinement, chosen.refinement
         self.sampler = refinement_batches(collection, chosen)
         shown = {} if self.chosen.whole_scale is None else {"whole_scale": self.chosen.whole_scale}
         self.views = stage1_views(chosen, encoder.size, extra=0, **shown)

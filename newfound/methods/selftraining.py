@@ -14,9 +14,14 @@ from newfound.engine.stage import Batch, Stage, decay_groups
 from newfound.losses import rectified_cross_entropy
 from newfound.methods.representation import stage1_views
 from newfound.model import Encoder
+from newfound.nets.heads import CosineClassifier, LinearClassifier
 from newfound.settings import APLSettings, Plan
 from newfound.views.crop import PadCropFlip
 from newfound.views.multiview import Crops
+
+SHARPNESS = 10.0
+"""Logits of a linear classifier that begins as prototypes, for each unit of cosine: a cosine classifier's at its usual
+temperature."""
 
 
 class SelfTraining(Stage):
@@ -80,6 +85,16 @@ def class_means(features: Tensor, labels: Tensor, n: int) -> Tensor:
     """The prototypes [n, D] of stage II: unit means of unit features [N, D] under labels [N]."""
     members = F.one_hot(labels, n).to(features.dtype)
     return F.normalize(members.T @ F.normalize(features))
+
+
+@torch.no_grad()
+def start_from(head: LinearClassifier | CosineClassifier, prototypes: Tensor, features: Tensor) -> None:
+    """Have a classifier say of ``features`` [N, D] what unit ``prototypes`` [C, D] do: by their cosines. A linear
+    one takes all features to be as long as they are in the mean. An empty category, whose prototype is 0, begins
+    anywhere."""
+    scale = 1.0 if isinstance(head, CosineClassifier) else SHARPNESS / float(features.norm(dim=1).mean())
+    rows = head.rows.to(prototypes.device)
+    head.rows.copy_(torch.where(prototypes.norm(dim=1, keepdim=True) > 0, scale * prototypes, rows))
 
 
 def rectification(features: Tensor, labels: Tensor, prototypes: Tensor, way: str = "cosine") -> Tensor:

@@ -13,6 +13,7 @@ from newfound.engine.stage import Stage
 from newfound.methods.refinement import Refinement
 from newfound.methods.representation import Representation
 from newfound.model import Encoder
+from newfound.nets.heads import CosineClassifier
 from newfound.progress import Reporter
 from newfound.recipe import resolve_settings
 
@@ -38,7 +39,7 @@ def losses_of(network: str, domain: str, capture: bool, refined: bool = False) -
     encoder = Encoder(network, 1, 8, torch.tensor([0.3]), torch.tensor([0.4]))
     stage: Stage = Representation(encoder, collection, settings, engine)
     if refined:
-        stage = Refinement(encoder, torch.randn(10, encoder.width), collection, settings)
+        stage = Refinement(encoder, CosineClassifier(encoder.width, 10), collection, settings)
     stage.cuda()
     training = Training(engine, stage)
     training.generator.manual_seed(1)

@@ -14,7 +14,8 @@ from newfound.data.collection import Task
 from newfound.errors import Interrupted
 from newfound.methods.refinement import Refinement
 from newfound.methods.representation import Representation
-from newfound.methods.selftraining import SelfTraining, class_means, rectification
+from newfound.methods.selftraining import SelfTraining, class_means, rectification, start_from
+from newfound.nets.heads import classifier
 
 
 def test_both_stages_run_and_the_model_predicts_old_and_new(digits):
@@ -258,6 +259,33 @@ def test_labelled_images_count_fully_in_stage_2(digits, monkeypatch):
         assert (weights[:120] == 1).all()
         assert (weights[120:] < 1).any()
     assert len(seen) == 2
+
+
+@pytest.mark.parametrize(("start", "fresh"), [("random", False), ("prototypes", False), ("prototypes", True)])
+def test_a_new_classifier_begins_at_random_or_as_the_prototypes(digits, monkeypatch, start, fresh):
+    alike = []
+    real = SelfTraining.__init__
+
+    def spy(self, number, encoder, head, *others):
+        alike.append(float(torch.nn.functional.cosine_similarity(head.rows, others[-1]).min()))
+        real(self, number, encoder, head, *others)
+
+    monkeypatch.setattr(SelfTraining, "__init__", spy)
+    fit(digits, stage1__epochs=1, selftraining__start=start, selftraining__fresh_head=fresh)
+    first, second = (value > 0.999 for value in alike)
+    assert (first, second) == (start == "prototypes", fresh)
+
+
+@pytest.mark.parametrize("kind", ["linear", "cosine"])
+def test_an_empty_category_begins_with_a_row_that_can_learn(kind):
+    torch.manual_seed(0)
+    prototypes = torch.nn.functional.normalize(torch.randn(4, 8))
+    prototypes[2] = 0
+    head, features = classifier(kind, 8, 4), 3 * prototypes[[0, 1, 3]]
+    start_from(head, prototypes, features)
+    assert head.rows[2].norm() > 0.1
+    own = head(features)[torch.arange(3), torch.tensor([0, 1, 3])]
+    torch.testing.assert_close(own, torch.full((3,), 10.0))
 
 
 OPTIONS = {

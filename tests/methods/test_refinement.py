@@ -18,6 +18,7 @@ from newfound.methods.apl import APL, joint_labels
 from newfound.methods.refinement import Refinement, refinement_batches
 from newfound.methods.selftraining import SelfTraining, class_means
 from newfound.model import Encoder
+from newfound.nets.heads import CosineClassifier
 from newfound.progress import Reporter
 
 ON = {"refinement__epochs": 1, "refinement__batch": 32, "refinement__warmup_epochs": 0}
@@ -28,8 +29,7 @@ def make(collection, **changes):
     settings = chosen(**ON, **changes)
     engine = Engine(collection, torch.device("cpu"))
     encoder = Encoder("tiny", 1, 8, torch.tensor([0.3]), torch.tensor([0.4]))
-    prototypes = torch.randn(10, encoder.width, generator=torch.Generator().manual_seed(1))
-    return Refinement(encoder, prototypes, collection, settings).train(), engine
+    return Refinement(encoder, CosineClassifier(encoder.width, 10), collection, settings).train(), engine
 
 
 def batch_of(stage, engine):
@@ -107,16 +107,6 @@ def test_statistics_are_estimated_anew_after_it_where_they_are_before(digits, mo
     monkeypatch.setattr("newfound.methods.apl.refresh_statistics", lambda *_: times.append(1))
     fit(digits, stage1__epochs=1, refresh_norm=refresh, **ON)
     assert len(times) == 2 * refresh
-
-
-def test_an_empty_category_begins_with_a_row_that_can_learn(digits):
-    torch.manual_seed(0)
-    encoder = Encoder("tiny", 1, 8, torch.tensor([0.3]), torch.tensor([0.4]))
-    prototypes = torch.nn.functional.normalize(torch.randn(10, encoder.width))
-    prototypes[7] = 0
-    rows = Refinement(encoder, prototypes, digits, chosen(**ON)).head.rows
-    assert rows[7].norm() > 0.1
-    assert torch.equal(rows[:7], prototypes[:7])
 
 
 @pytest.mark.parametrize(
