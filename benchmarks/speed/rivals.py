@@ -7,7 +7,7 @@ Each rival runs in a process of its own and within a time limit, so that a missi
 hangs ends as a "reason" beside the figures, the main one of which is then None. Both are given more than their users
 write: lightly batches that never end with an epoch, images in memory instead of files, bf16 and channels_last; kornia
 the fastest of several ways to call it. lightly's loop is measured twice: as its example for PyTorch writes it, a pass
-for each view, and "tuned" by us, with the views of one size in one pass and fused AdamW.
+for each view, but with our head and AdamW; and "tuned" by us, with the views of one size in one pass and fused AdamW.
 """
 
 from __future__ import annotations
