@@ -189,6 +189,9 @@ class Prototypes:
     own or the other view's."""
     novel_weight: float = number(1.0, 0)
     """Of the cross-entropy of unlabelled images; the mean is over all images as before."""
+    begin: float = number(0.0, 0, 1)
+    """Share of stage I's epochs after which prototypes and their labels begin, as clusters of the features; until then
+    the encoder learns from instances and labelled images alone. 0 begins at once, with the classifier's rows."""
 
     def __post_init__(self) -> None:
         if self.first == "random" and self.balance not in ("first_of_epoch", "once"):

@@ -53,9 +53,11 @@ def name_of(record: dict[str, Any]) -> str:
 
 
 def kind_of(record: dict[str, Any]) -> list[str]:
-    """The method, and whether more than the paper's stages was done."""
-    refined = record["settings"].get("refinement", {}).get("epochs", 0)
-    return [record["method"], "refined"] if refined else [record["method"]]
+    """The method, whether stage I's labels were swapped, and whether more than the paper's stages was done."""
+    settings = record["settings"]
+    swapped = settings.get("prototypes", {}).get("labels_from") == "swapped"
+    refined = settings.get("refinement", {}).get("epochs", 0) > 0
+    return [record["method"], *["swapped"] * swapped, *["refined"] * refined]
 
 
 def page(records: list[dict[str, Any]]) -> str:

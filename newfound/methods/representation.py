@@ -17,6 +17,7 @@ from newfound.engine.schedule import cosine, value_at
 from newfound.engine.stage import Batch, Stage, decay_groups
 from newfound.losses import separation
 from newfound.methods.instance.dino import SelfDistillation
+from newfound.methods.kmeans import find_clusters
 from newfound.methods.outcome import by_task, of_own_task
 from newfound.model import Encoder
 from newfound.nets.heads import classifier
@@ -59,6 +60,7 @@ class Representation(Stage):
         self.n_labelled, self.n_known, self.n_novel = collection.n_labelled, len(collection.classes), collection.n_novel
         self._engine = [engine]  # in a list: it is no part of this module's state
         self._epoch = 0  # for warnings alone
+        self.begin = round(chosen.prototypes.begin * self.plan.epochs)
         steps = self.sampler.steps * self.plan.epochs
         if chosen.instance:
             self.instance = SelfDistillation(encoder, encoder.width, chosen.dino, steps, self.plan.epochs)
@@ -98,10 +100,17 @@ class Representation(Stage):
 
     def before_epoch(self, epoch: int) -> None:
         self._epoch = epoch
-        if epoch == 0 and self.online and self.chosen.prototypes.balance == "bank":
-            engine = self._engine[0]
-            images = engine.train_images.take(engine.collection.unlabelled)
-            self.bank.copy_(engine.features(self.encoder, images, title="filling the bank"))
+        filled, begins = epoch == 0 and self.chosen.prototypes.balance == "bank", 0 < epoch == self.begin
+        if not self.online or not (filled or begins):
+            return
+        engine = self._engine[0]
+        images = engine.train_images.take(engine.collection.unlabelled)
+        features = engine.features(self.encoder, images, title="filling the bank")
+        self.bank.copy_(features)
+        if begins:
+            near = F.normalize(features) if self.chosen.cluster.normalise else features
+            labels, _, _ = find_clusters(near, engine.collection, self.chosen.cluster, engine)
+            self.prototypes.restart(features, one_hot(labels, self.n_novel))
 
     def step(self, batch: Batch, t: Tensor) -> dict[str, Tensor]:
         crops: Crops = batch.views
@@ -125,11 +134,12 @@ class Representation(Stage):
         if self.online:
             source, targets, figures = labelled
             labeller.join(source, targets, *figures.values())
-            parts |= self._category(batch, features.float(), source, targets) | figures
+            parts |= self._category(batch, features.float(), source, targets, t) | figures
         elif self.chosen.category:
             parts["cls"] = self._supervised(batch, features.float())
         chosen = self.chosen
-        weights = {"ins": chosen.dino.weight, "cls": chosen.category_weight, "pas": chosen.prototypes.separation}
+        weights: dict[str, Tensor | float] = {"ins": chosen.dino.weight, "cls": chosen.category_weight}
+        weights["pas"] = chosen.prototypes.separation * self._begun(t)
         total = torch.stack([weights[name] * parts[name] for name in weights if name in parts]).sum()
         return {"loss": total, **parts}
 
@@ -150,13 +160,20 @@ class Representation(Stage):
         targets, figures = self._assign(source, batch.index[known:] - self.n_labelled, t)
         return source, targets, figures
 
-    def _category(self, batch: Batch, features: Tensor, source: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    def _begun(self, t: Tensor) -> Tensor | float:
+        """1 from when the labels of unlabelled images count, 0 before."""
+        return (t >= self.begin * self.sampler.steps).float() if self.begin else 1.0
+
+    def _category(
+        self, batch: Batch, features: Tensor, source: Tensor, targets: Tensor, t: Tensor
+    ) -> dict[str, Tensor]:
         """L_cls over old and new categories and L_pas, from features [2n, D] and what ``_label`` gave."""
         n, known = len(batch.labels), self.sampler.pools[0].per_batch
         logits = self.classifier(features).float().unflatten(0, (2, n))
         truth = one_hot(batch.labels[:known], self.n_known + self.n_novel)
         features = self._given(features)[:, known:].flatten(0, 1)
-        novel = F.pad(self.chosen.prototypes.novel_weight * targets, (self.n_known, 0)).unflatten(0, (-1, n - known))
+        weight = self.chosen.prototypes.novel_weight * self._begun(t)
+        novel = F.pad(weight * targets, (self.n_known, 0)).unflatten(0, (-1, n - known))
         labels = torch.cat([truth.expand(len(novel), -1, -1), novel], dim=1)
         members = one_hot(targets.argmax(1), self.n_novel) if self.chosen.prototypes.follow == "hard" else targets
         ema = self.chosen.prototypes.separation_of == "ema"

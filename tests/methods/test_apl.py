@@ -70,6 +70,7 @@ SWITCHES = [
     {"prototypes__labels_from": "swapped"},
     {"prototypes__final_epsilon": 0.5},
     {"prototypes__novel_weight": 0.5},
+    {"prototypes__begin": 1.0},
     {"category_weight": 0.5},
     {"prototypes__soft": False},
     {"prototypes__update": "per_sample"},
