@@ -110,11 +110,11 @@ def test_strangers_among_the_digits_are_counted_as_the_record_says(monkeypatch):
 
 
 def test_the_page_of_the_method_has_the_rehearsals_figures():
-    """Of the four tables that were typed: every accuracy stands in the record that the table names."""
+    """Of the tables that were typed: every accuracy stands in a record that the table names."""
     folder = ROOT / "benchmarks" / "rehearsal"
 
-    def accuracies(name):
-        runs = json.loads((folder / f"{name}.json").read_text())["runs"].values()
+    def accuracies(names):
+        runs = [r for name in names.split() for r in json.loads((folder / f"{name}.json").read_text())["runs"].values()]
         stages = [run["accuracy"] for run in runs] + [b["accuracy"] for run in runs for b in run["branches"].values()]
         return {f"{100 * value:.1f}" for found in stages for value in found.values()}
 
@@ -123,6 +123,8 @@ def test_the_page_of_the_method_has_the_rehearsals_figures():
         ("| as it is |", ["cifar100-weights"]),
         ("| after stage I |", ["cifar100-refinement", "mixed-refinement"]),
         ("| found by stage I |", ["fashion-refinement"]),
+        ("| labels of stage I |", ["mixed-refinement mixed-long mixed-labels"]),
+        ("| after 60 epochs |", ["mixed-long"]),
         ("| stage I |", ["cifar100-stage2", "cifar10-stage2"]),
     ):
         rows = text[text.index(begin) :].split("\n\n")[0].splitlines()
@@ -131,5 +133,5 @@ def test_the_page_of_the_method_has_the_rehearsals_figures():
             for i, cell in enumerate(row.split("|")[2:-1]):
                 columns[i % len(names)] += re.findall(r"\d\d\.\d", cell)
         for name, found in zip(names, columns, strict=True):
-            assert len(found) > 4
+            assert len(found) > 2
             assert set(found) <= accuracies(name), name

@@ -14,6 +14,7 @@ from reference.sinkhorn import sinkhorn
 from newfound.data.collection import Task
 from newfound.engine.loop import Engine
 from newfound.errors import UserError
+from newfound.methods.kmeans import cluster
 from newfound.methods.representation import Representation, random_balanced
 from newfound.model import Encoder
 
@@ -157,6 +158,42 @@ def test_weights_of_the_cross_entropy_are_those_of_the_settings(digits):
     assert whole > 1.2 * none
     figures = parts(category_weight=0.3, dino__weight=0.5, prototypes__separation=0.7)
     torch.testing.assert_close(figures["loss"], 0.5 * figures["ins"] + 0.3 * figures["cls"] + 0.7 * figures["pas"])
+
+
+def test_until_they_begin_labels_reach_neither_encoder_nor_classifier(digits):
+    def parts(t, **changes):
+        stage, engine = make_stage(digits, **changes, stage1__epochs=4)
+        return one_step(stage, engine, t)[0]
+
+    steps = make_stage(digits)[0].sampler.steps
+    early, late = 2 * steps - 1, 2 * steps
+    none, whole = parts(early, prototypes__novel_weight=0.0), parts(late)
+    before, after = (parts(t, prototypes__begin=0.5) for t in (early, late))
+    torch.testing.assert_close(before["cls"], none["cls"])
+    torch.testing.assert_close(before["loss"], before["ins"] + before["cls"])
+    torch.testing.assert_close(after["cls"], whole["cls"])
+    torch.testing.assert_close(after["loss"], whole["loss"])
+    assert after["cls"] > 1.2 * parts(late, prototypes__novel_weight=0.0)["cls"]
+
+
+@pytest.mark.parametrize("balance", ["bank", "batch"])
+@pytest.mark.parametrize("similarity", ["cosine", "dot"])
+def test_prototypes_begin_as_clusters_of_the_features(digits, balance, similarity):
+    changes = {"prototypes__balance": balance, "prototypes__similarity": similarity, "prototypes__begin": 0.5}
+    stage, engine = make_stage(digits, **changes, stage1__epochs=4)
+    at_first = stage.prototypes.prototypes.clone()
+    for epoch in (0, 1, 3):
+        stage.before_epoch(epoch)
+        assert torch.equal(stage.prototypes.prototypes, at_first)
+    stage.before_epoch(2)
+    images = engine.train_images.take(digits.unlabelled)
+    features = engine.features(stage.encoder, images, title="")
+    unit = F.normalize(features)
+    labels = cluster(unit, NOVEL, stage.chosen.cluster, engine.seed).labels
+    of = unit if similarity == "cosine" else features
+    means = torch.stack([of[labels == c].mean(0) for c in range(NOVEL)])
+    expected = F.normalize(means) if similarity == "cosine" else means
+    torch.testing.assert_close(stage.prototypes.prototypes, expected)
 
 
 def test_prototypes_that_are_one_are_warned_of_with_a_remedy(digits):
