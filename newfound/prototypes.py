@@ -34,7 +34,6 @@ class OnlinePrototypes(nn.Module):
         momentum: float = 0.99,
         similarity: Similarity = "cosine",
         update: Update = "batch_mean",
-        centred: bool = False,
     ) -> None:
         super().__init__()
         if initial.ndim != 2:
@@ -45,21 +44,18 @@ class OnlinePrototypes(nn.Module):
             raise ValueError(f"there is no similarity {similarity!r}; choose one of {', '.join(get_args(Similarity))}")
         if update not in get_args(Update):
             raise ValueError(f"there is no update {update!r}; choose one of {', '.join(get_args(Update))}")
-        self.momentum, self.similarity, self.rule, self.centred = momentum, similarity, update, centred
+        self.momentum, self.similarity, self.rule = momentum, similarity, update
         self.register_buffer("prototypes", self._project(initial.detach().float()).clone())
 
     def similarities(self, features: Tensor) -> Tensor:
         """How much features [n, D] are like each prototype, [n, K]: the cosine, the dot product, or the squared
         Euclidean distance with a minus."""
-        features, prototypes = self._project(features.float()), self.prototypes
-        if self.centred:
-            centre = prototypes.mean(0)
-            features, prototypes = self._project(features - centre), self._project(prototypes - centre)
+        features = self._project(features.float())
         with torch.autocast(features.device.type, enabled=False):
-            products = features @ prototypes.T
+            products = features @ self.prototypes.T
         if self.similarity != "euclidean":
             return products
-        norms = features.square().sum(dim=1, keepdim=True) + prototypes.square().sum(dim=1)
+        norms = features.square().sum(dim=1, keepdim=True) + self.prototypes.square().sum(dim=1)
         return (2 * products - norms).clamp(max=0)
 
     @torch.no_grad()

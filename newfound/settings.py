@@ -168,8 +168,6 @@ class Prototypes:
     follow: Literal["hard", "soft"] = "hard"
     """Whether a prototype follows the images whose largest label it has, or all by the share in their soft label."""
     similarity: Literal["cosine", "euclidean", "dot"] = "cosine"
-    centred: bool = False
-    """Whether similarities are taken about the prototypes' mean, where features share a direction."""
     balance: Literal["bank", "batch", "first_of_epoch", "once", "never"] = "bank"
     """Over what labels are balanced: a bank of the newest features of all unlabelled images, each batch; or only at the
     first step of each epoch or of the run; or not at all."""

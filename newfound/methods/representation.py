@@ -69,7 +69,7 @@ class Representation(Stage):
             self.classifier = classifier(kind, encoder.width, self.n_known + self.n_novel, temperature)
         if self.online:
             novel = self.classifier.rows.detach()[self.n_known :]
-            options = {name: getattr(chosen.prototypes, name) for name in ("momentum", "similarity", "update", "centred")}
+            options = {name: getattr(chosen.prototypes, name) for name in ("momentum", "similarity", "update")}
             self.prototypes = OnlinePrototypes(novel, **options)
             self.register_buffer("bank", torch.zeros(collection.n_unlabelled, encoder.width))
             task_of, allowed = of_own_task(collection)
