@@ -159,7 +159,8 @@ def main() -> None:
     def done(part: str, name: str, found: dict[str, Any]) -> None:
         longest[part] = max(longest[part], found["seconds"])
         options.out.write_text(json.dumps(record, indent=1) + "\n")
-        print(name, found["accuracy"], found["last"] if "last" in found else found["stage1"][-1], found["seconds"], flush=True)
+        last = found["last"] if "last" in found else found["stage1"][-1]
+        print(name, found["accuracy"], last, found["seconds"], flush=True)
 
     def parse(text: str) -> tuple[str, dict[str, Any]]:
         name, _, changes = text.partition(":")

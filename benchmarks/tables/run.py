@@ -68,11 +68,12 @@ def page(records: list[dict[str, Any]]) -> str:
         "seed, of the last epoch; its settings, times and versions are in it. The paper's figures are means over ten\n"
         "runs.\n\n"
         'A run that is "refined" has our refinement between the stages ([method.md](method.md)), and the accuracy\n'
-        'after it; the others have the paper\'s two stages. "Swapped": in stage I each view is labelled by the other.\n\n'
+        'after it; the others have the paper\'s two stages. "Swapped": in stage I each view is labelled by the other.\n'
+        "\n"
         "How settings were chosen: hard labels as the best of six ways to label in a rehearsal on labelled classes\n"
-        "of CIFAR-100, one seed each; swapped labels and the refinement in rehearsals on labelled classes of CIFAR-100,\n"
-        "and of CIFAR-10 beside CIFAR-100. Stage II's whole views and slower encoder come from a trial before this\n"
-        "project that was scored on CIFAR-10's own novel labels: as far as they go, the CIFAR-10 rows are not free of\n"
+        "of CIFAR-100, one seed each; swapped labels and the refinement in rehearsals on labelled classes of\n"
+        "CIFAR-100, and of CIFAR-10 beside CIFAR-100. Stage II's whole views and slower encoder come from a trial\n"
+        "before this project that was scored on CIFAR-10's own novel labels: as far as they go, the CIFAR-10 rows are not free of\n"
         "its answers. Rehearsed since on labelled classes of CIFAR-10 and CIFAR-100, no other way is ahead of them by\n"
         "more than half a point. The rest is the paper's or the literature's. [method.md](method.md) has the\n"
         "rehearsals' figures. CIFAR-10 was run three times: the refinement was built when the first run had fallen\n"
