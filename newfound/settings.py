@@ -247,8 +247,6 @@ class Refinement(Plan):
     """Of Sinkhorn's iterations."""
     whole_scale: tuple[float, ...] | None = None
     """How much of an image its views show, at least and at most; none takes stage I's whole views."""
-    apart: float = number(0.0, 0)
-    """Weight of the divergence between what the classifier says of labelled and of unlabelled images."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

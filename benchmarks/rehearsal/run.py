@@ -32,7 +32,7 @@ OTHERS = ("mixed", "fashion")
 
 
 WATCHED = ("epoch", "ins", "cls", "pas", "label_certainty", "similarity_range", "teacher_entropy", "loss", "agreement",
-           "views_agree", "apart")  # fmt: skip
+           "views_agree")  # fmt: skip
 
 
 def recipe_of(dataset: str) -> str:

@@ -2,7 +2,6 @@
 
 from newfound.losses.angular import separation
 from newfound.losses.distillation import self_distillation
-from newfound.losses.divergence import divergence
 from newfound.losses.rectified import rectified_cross_entropy
 
-__all__ = ["divergence", "rectified_cross_entropy", "self_distillation", "separation"]
+__all__ = ["rectified_cross_entropy", "self_distillation", "separation"]

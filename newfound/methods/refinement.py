@@ -13,7 +13,6 @@ from newfound.balance import sinkhorn
 from newfound.data.collection import Collection
 from newfound.engine.sampler import Sampler, mixed_sampler
 from newfound.engine.stage import Batch, Stage
-from newfound.losses import divergence
 from newfound.methods.outcome import of_own_task
 from newfound.methods.representation import cross_entropy, one_hot, stage1_views
 from newfound.methods.selftraining import two_rates
@@ -41,7 +40,7 @@ class Refinement(Stage):
 
     An unlabelled view's label is what the classifier gives the image's other view: soft, over the novel categories, and
     balanced over the batch. Swapped prediction is SwAV's (Caron et al. 2020), with one classifier over old and new
-    UNO's (Fini et al. 2021). On request what it says of labelled images is kept apart from what it says of the others.
+    UNO's (Fini et al. 2021).
     """
 
     name = "refinement"
@@ -67,11 +66,7 @@ class Refinement(Stage):
         labels = torch.cat([truth, F.pad(novel, (self.n_known, 0))], dim=1)
         agree = (novel[0].argmax(1) == novel[1].argmax(1)).float().mean()
         figures = {"views_agree": agree, "label_certainty": novel.amax(-1).mean()}
-        loss = cross_entropy(logits, labels)
-        if self.chosen.apart:
-            figures["apart"] = divergence(logits[:, :known].flatten(0, 1), logits[:, known:].flatten(0, 1))
-            loss = loss - self.chosen.apart * figures["apart"]
-        return {"loss": loss, **figures}
+        return {"loss": cross_entropy(logits, labels), **figures}
 
     def _labels(self, logits: Tensor, rows: Tensor) -> Tensor:
         """Labels [2, n, K] of both views of the unlabelled images ``rows`` [n], each from the other's logits
