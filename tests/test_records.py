@@ -123,6 +123,7 @@ def test_the_page_of_the_method_has_the_rehearsals_figures():
         ("| as it is |", ["cifar100-weights"]),
         ("| after stage I |", ["cifar100-refinement", "mixed-refinement"]),
         ("| found by stage I |", ["fashion-refinement"]),
+        ("| 60 epochs of stage I |", ["fashion-long"]),
         ("| labels of stage I |", ["mixed-refinement mixed-long mixed-labels"]),
         ("| after 60 epochs |", ["mixed-long"]),
         ("| stage I |", ["cifar100-stage2", "cifar10-stage2"]),
