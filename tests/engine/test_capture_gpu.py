@@ -1,6 +1,7 @@
 """Steps captured as a graph do what steps launched kernel by kernel do."""
 
 import contextlib
+from typing import Any
 
 import pytest
 import torch
@@ -30,9 +31,18 @@ def exact(monkeypatch):
     monkeypatch.setattr(torch.backends.cudnn, "deterministic", True)
 
 
-def losses_of(network: str, domain: str, capture: bool, refined: bool = False) -> tuple[list[dict[str, float]], bool]:
+SWAPPED = {
+    "prototypes.labels_from": "swapped",
+    "prototypes.balance": "batch",
+    "prototypes.begin": 2 / 60,  # in the middle of the steps
+}
+
+
+def losses_of(
+    network: str, domain: str, capture: bool, refined: bool, labels: dict[str, Any]
+) -> tuple[list[dict[str, float]], bool]:
     collection = read_digits(0).collection
-    changes = {"network": network, "views.domain": domain, "refinement.epochs": 30}
+    changes = {"network": network, "views.domain": domain, "refinement.epochs": 30, **labels}
     settings = resolve_settings("apl", "apl-digits", changes)
     torch.manual_seed(0)
     engine = Engine(collection, torch.device("cuda"), capture=capture)
@@ -59,13 +69,18 @@ def losses_of(network: str, domain: str, capture: bool, refined: bool = False) -
 
 
 @pytest.mark.parametrize(
-    ("network", "domain", "refined"),
-    [("tiny", "symbolic", False), ("resnet18", "natural", False), ("resnet18", "natural", True)],
+    ("network", "domain", "refined", "labels"),
+    [
+        pytest.param("tiny", "symbolic", False, {}, id="tiny"),
+        pytest.param("resnet18", "natural", False, {}, id="resnet18"),
+        pytest.param("resnet18", "natural", False, SWAPPED, id="swapped"),
+        pytest.param("resnet18", "natural", True, {}, id="refined"),
+    ],
 )
-def test_captured_and_eager_steps_agree_over_fifty_steps(exact, network, domain, refined):
-    eager, was_captured = losses_of(network, domain, capture=False, refined=refined)
+def test_captured_and_eager_steps_agree_over_fifty_steps(exact, network, domain, refined, labels):
+    eager, was_captured = losses_of(network, domain, capture=False, refined=refined, labels=labels)
     assert not was_captured
-    captured, was_captured = losses_of(network, domain, capture=True, refined=refined)
+    captured, was_captured = losses_of(network, domain, capture=True, refined=refined, labels=labels)
     assert was_captured
     print(network, eager[0]["loss"], captured[0]["loss"], eager[-1]["loss"], captured[-1]["loss"])
     for t in range(STEPS):
