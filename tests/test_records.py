@@ -124,7 +124,8 @@ def test_the_page_of_the_method_has_the_rehearsals_figures():
         ("| after stage I |", ["cifar100-refinement", "mixed-refinement"], [7, 5]),
         ("| found by stage I |", ["fashion-refinement"], [12]),
         ("| 60 epochs of stage I |", ["fashion-long"], [16]),
-        ("| labels of stage I |", ["mixed-refinement mixed-long mixed-labels"], [10]),
+        ("| labels of stage I |", ["mixed-refinement mixed-long mixed-labels mixed-short mixed-full"], [14]),
+        ("| epochs of stage I |", ["mixed-full", "mixed-short"], [4, 5]),
         ("| after 60 epochs |", ["mixed-long"], [3]),
         ("| stage I |", ["cifar100-stage2", "cifar10-stage2"], [10, 7]),
     ):

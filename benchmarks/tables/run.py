@@ -72,13 +72,16 @@ def page(records: list[dict[str, Any]]) -> str:
         "\n"
         "How settings were chosen: hard labels as the best of six ways to label in a rehearsal on labelled classes\n"
         "of CIFAR-100, one seed each; swapped labels and the refinement in rehearsals on labelled classes of\n"
-        "CIFAR-100, and of CIFAR-10 beside CIFAR-100. Stage II's whole views and slower encoder come from a trial\n"
-        "before this project that was scored on CIFAR-10's own novel labels: as far as they go, the CIFAR-10 rows\n"
+        "CIFAR-100, and of CIFAR-10 beside CIFAR-100; OmniGlot's views and its spectral clustering in a trial before\n"
+        "this project, on labelled alphabets. Stage II's whole views and slower encoder come from another trial\n"
+        "before it that was scored on CIFAR-10's own novel labels: as far as they go, the CIFAR-10 rows\n"
         "are not free of its answers. Rehearsed since on labelled classes of CIFAR-10 and CIFAR-100, no other way\n"
         "is ahead of them by more than half a point. The rest is the paper's or the literature's.\n"
         "[method.md](method.md) has the rehearsals' figures. CIFAR-10 was run three times: the refinement was\n"
         "built when the first run had fallen short of the paper, and swapped labels were tried when the second\n"
-        "had; both were rehearsed before they were run.\n"
+        "had; both were rehearsed before they were run. The other rows were run once.\n"
+        "\n"
+        "\"GPU shared\": another run had a part of the GPU, so the time is no measurement.\n"
         "\n"
         "## Unlabelled training images: novel accuracy\n\n"
         "| data set | method | seed | after stage I | paper | refined | final | paper | whole run | on |\n"
@@ -112,7 +115,7 @@ def _training_row(r: dict[str, Any]) -> str:
         _earlier(r, "refinement"),
         _percent(100 * r["unlabelled"]["accuracy"]),
         _percent(paper.get("final")),
-        f"{r['seconds']['since_start'] / 60:.1f} min",
+        f"{r['seconds']['since_start'] / 60:.1f} min{', GPU shared' if r.get('gpu_shared') else ''}",
         r["hardware"],
     ]
     return f"| {' | '.join(cells)} |\n"

@@ -253,7 +253,9 @@ class Representation(Stage):
 
     def warning(self, figures: dict[str, float]) -> str | None:
         if self.online and self.n_novel > 1 and figures["label_entropy"] < COLLAPSED:
-            return "nearly all unlabelled images have one pseudo label; try prototypes.balance=bank"
+            chosen = self.chosen.prototypes
+            remedy = "prototypes.balance=bank" if chosen.balance not in ("bank", "batch") else "prototypes.soft=true"
+            return f"nearly all unlabelled images have one pseudo label; try {remedy}"
         if self.online and self._prototypes_are_one(figures["pas"]):
             softly = self.chosen.prototypes.soft and self.chosen.prototypes.follow == "soft"
             remedy = "prototypes.follow=hard" if softly else "a larger prototypes.separation"

@@ -190,12 +190,18 @@ def test_a_step_never_waits_for_the_device(digits, changes):
 
 
 def test_a_collapse_is_warned_of_with_a_remedy(digits):
-    stage, _ = make_stage(digits)
+    stage, _ = make_stage(digits, prototypes__balance="never")
     fine = {"label_entropy": 0.9, "pas": 0.3, "teacher_entropy": 0.5, "teacher_spread": 0.8}
     assert stage.warning(fine) is None
     assert "prototypes.balance=bank" in stage.warning(fine | {"label_entropy": 0.1})
     assert "teacher_temperature" in stage.warning(fine | {"teacher_entropy": 1.0})
     assert "one output" in stage.warning(fine | {"teacher_spread": 0.0})
+
+
+@pytest.mark.parametrize("balance", ["bank", "batch"])
+def test_hard_labels_that_collapse_although_they_are_balanced_have_another_remedy(digits, balance):
+    stage, _ = make_stage(digits, prototypes__balance=balance, prototypes__soft=False)
+    assert "prototypes.soft=true" in stage.warning({"label_entropy": 0.1, "pas": 0.3})
 
 
 def test_confident_weights_take_the_surer_half_of_each_category():
