@@ -81,7 +81,7 @@ def page(records: list[dict[str, Any]]) -> str:
         "built when the first run had fallen short of the paper, and swapped labels were tried when the second\n"
         "had; both were rehearsed before they were run. The other rows were run once.\n"
         "\n"
-        "\"GPU shared\": another run had a part of the GPU, so the time is no measurement.\n"
+        '"GPU shared": another run had a part of the GPU, so the time is no measurement.\n'
         "\n"
         "## Unlabelled training images: novel accuracy\n\n"
         "| data set | method | seed | after stage I | paper | refined | final | paper | whole run | on |\n"
