@@ -5,8 +5,9 @@
 
 Each --run is a name and the settings it changes, separated by commas; --set changes all of them. Each --branch goes on
 from every run's stage I with a refinement and stage II of its own, so that these are compared on the same features;
-without one the run's own follow. The record is written after each part, and no part begins if the longest before it
-would not fit into --minutes.
+without one the run's own follow. With --keep FOLDER the encoders of stage I stay there, and a run whose encoder is
+there already has its stage I from it. The record is written after each part, and no part begins if the longest before
+it would not fit into --minutes.
 """
 
 from __future__ import annotations
@@ -62,8 +63,41 @@ class Rehearsal:
 
         return resolve_settings("apl", self.recipe, changes)
 
-    def stage1(self, changes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """What stage I found, and its record."""
+    def stage1(self, changes: dict[str, Any], kept: Path | None = None) -> tuple[Any, dict[str, Any]]:
+        """What stage I found, and its record; from the file ``kept`` where it is there, which else is written."""
+        if kept is None:
+            return self._train_stage1(changes)
+        if kept.exists():
+            return self._read_stage1(changes, kept)
+        found, run = self._train_stage1(changes)
+        from safetensors.torch import save_file
+
+        weights = {name: tensor.contiguous() for name, tensor in found.encoder.state_dict().items()}
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        save_file(weights, kept, metadata={"run": json.dumps(run)})
+        return found, run
+
+    def _read_stage1(self, changes: dict[str, Any], kept: Path) -> tuple[Any, dict[str, Any]]:
+        from safetensors import safe_open
+
+        from newfound.errors import UserError
+        from newfound.methods.apl import APL
+        from newfound.model import Encoder
+
+        with safe_open(kept, "pt") as file:
+            run = json.loads(file.metadata()["run"])
+            weights = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (it is no dict)
+        if (run["changes"], run["seed"]) != (changes, self.seed):
+            raise UserError(f"{kept} is of seed {run['seed']} with {run['changes']}, not of this run")
+        chosen, train = self.settings(changes), self.reading.collection.train
+        channels, size, _ = train.shape
+        encoder = Encoder(chosen.network, channels, size, *train.channel_statistics(), dimension=chosen.dimension)
+        encoder.load_state_dict(weights)
+        with self._engine() as (engine, _):
+            found = APL(chosen).read(encoder.to(self.device), self.reading.collection, engine)
+        return found, {**run, "kept": True}
+
+    def _train_stage1(self, changes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         from newfound.methods.apl import APL
 
         began = time.monotonic()
@@ -133,6 +167,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, action="append", default=[])
     parser.add_argument("--device", default="auto")
     parser.add_argument("--minutes", type=float, default=1e6)
+    parser.add_argument("--keep", type=Path, help="The folder for encoders of stage I.")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     import torch
@@ -174,7 +209,8 @@ def main() -> None:
                 print(f"no time left for {name}", flush=True)
                 continue
             changes = parse_changes(options.set) | own
-            found, run = rehearsal.stage1(changes)
+            kept = options.keep and options.keep / f"{options.dataset}-{name}-{seed}.safetensors"
+            found, run = rehearsal.stage1(changes, kept)
             record["runs"][f"{name}, seed {seed}"] = run
             done("run", name, run)
             for branch, more in map(parse, options.branch or ["base"]):

@@ -66,19 +66,23 @@ class APL:
         encoder = stage1.readout()
         if chosen.refresh_norm:
             refresh_statistics(encoder, engine.train_images, engine.device, engine.reporter)
-        model = Model(
-            encoder, collection.classes, novel_names(collection), method="apl", unit_features=chosen.cluster.normalise
-        )
+        found = self.read(encoder, collection, engine)
+        if not stage1.online:
+            return found
+        online = stage1.online_labels(found.features[collection.n_labelled :])
+        outcome = replace(found.outcome, earlier=found.outcome.earlier | {"online": online.cpu().numpy()})
+        if chosen.selftraining.labels == "online":
+            return replace(found, labels=online, outcome=replace(outcome, assignments=online.cpu().numpy()))
+        return replace(found, outcome=outcome)
+
+    def read(self, encoder: Encoder, collection: Collection, engine: Engine) -> Represented:
+        """The categories found in the features of stage I's encoder."""
+        unit = self.settings.cluster.normalise
+        model = Model(encoder, collection.classes, novel_names(collection), method="apl", unit_features=unit)
         features = self._features(model, engine)
-        offline = cluster_tasks(model, features, collection, chosen.cluster, engine)
-        earlier = {"stage1": offline.assignments}
-        labels = torch.from_numpy(offline.assignments).to(engine.device)
-        if stage1.online:
-            online = stage1.online_labels(features[collection.n_labelled :])
-            earlier["online"] = online.cpu().numpy()
-            labels = online if chosen.selftraining.labels == "online" else labels
-        outcome = Outcome(model, labels.cpu().numpy(), offline.confidence, offline.figures, earlier, features)
-        return Represented(encoder, features, labels, outcome)
+        outcome = cluster_tasks(model, features, collection, self.settings.cluster, engine)
+        labels = torch.from_numpy(outcome.assignments).to(engine.device)
+        return Represented(encoder, features, labels, replace(outcome, earlier={"stage1": outcome.assignments}))
 
     def _refines(self, collection: Collection, engine: Engine) -> bool:
         """Whether there is a refinement: it is left out, with a warning, where a batch cannot be balanced."""

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from newfound.errors import UserError
+
 REHEARSAL = Path(__file__).parents[2] / "benchmarks" / "rehearsal"
 
 
@@ -36,3 +38,26 @@ def test_branches_go_on_from_the_same_stage_1(rehearsal, monkeypatch, tmp_path):
     assert all(swapped["accuracy"][name] == plain["accuracy"][name] for name in ("stage1", "online"))
     assert swapped["changes"] == {"refinement.epochs": 1, "views.whole_scale": [0.5, 1.0]}
     assert run["accuracy"]["stage1"] == plain["accuracy"]["stage1"]
+
+
+def test_a_kept_stage_1_is_gone_on_from_another_time(rehearsal, monkeypatch, tmp_path):
+    def runs(*more):
+        arguments = ["--dataset", "digits", "--out", str(tmp_path / "record.json"), "--device", "cpu", *more]
+        arguments += ["--keep", str(tmp_path / "kept"), "--branch", "plain:refinement.epochs=0"]
+        for text in ("stage1.epochs=1", "stage1.warmup_epochs=0", "dino.hidden=32", "dino.out=64", "views.extra=2"):
+            arguments += ["--set", text]
+        monkeypatch.setattr(sys, "argv", ["run.py", *arguments])
+        rehearsal.main()
+        (run,) = json.loads((tmp_path / "record.json").read_text())["runs"].values()
+        return run
+
+    first = runs()
+    monkeypatch.setattr(rehearsal.Rehearsal, "_train_stage1", None)
+    second = runs()
+    assert second.pop("kept")
+    for run in (first, second):
+        run["branches"]["plain"].pop("seconds")
+        run["branches"]["plain"]["accuracy"].pop("online", None)  # stage I's prototypes are not kept
+    assert second == first
+    with pytest.raises(UserError, match="not of this run"):
+        runs("--set", "prototypes.soft=false")
