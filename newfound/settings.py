@@ -171,6 +171,8 @@ class Prototypes:
     balance: Literal["bank", "batch", "first_of_epoch", "once", "never"] = "bank"
     """Over what labels are balanced: a bank of the newest features of all unlabelled images, each batch; or only at the
     first step of each epoch or of the run; or not at all."""
+    newest: int = number(0, 0, MOST)
+    """Steps for which a feature in the bank counts when labels are balanced over it; 0 is for ever."""
     first: Literal["similar", "random"] = "similar"
     """What a first step alone balances: the prototypes' own labels, or a random label that each image keeps."""
     soft: bool = True
@@ -196,6 +198,8 @@ class Prototypes:
     def __post_init__(self) -> None:
         if self.first == "random" and self.balance not in ("first_of_epoch", "once"):
             raise UserError(f"first=random needs a balance of first_of_epoch or once, not {self.balance}")
+        if self.newest and self.balance != "bank":
+            raise UserError(f"newest={self.newest} needs a balance of bank, not {self.balance}")
 
 
 @dataclass(frozen=True)

@@ -109,6 +109,7 @@ class Training:
         """Seconds that the last checkpoint took, and when that was (``saved``)."""
 
     def run(self) -> None:
+        self._warn_of_a_long_warmup()
         self._restore()
         self.began = time.monotonic()
         images = self.total * self.stage.sampler.batch
@@ -189,6 +190,15 @@ class Training:
         self.summed = 0
         self._watch(figures)
         return figures
+
+    def _warn_of_a_long_warmup(self) -> None:
+        epochs, warmup = self.plan.epochs, self.plan.warmup_epochs
+        if warmup >= epochs:
+            setting = f"{self.stage.name.partition('-')[0]}.warmup_epochs"
+            self.engine.reporter.warn(
+                f"{self.stage.name}: {setting} is {warmup:g}, and there are {epochs} epochs: the learning rate rises to "
+                f"the end and never falls; try {setting}={epochs / 10:g}"
+            )
 
     def _watch(self, figures: dict[str, float]) -> None:
         """Warn, once, when two lines in a row look bad: the first steps of a run may do so once."""

@@ -50,6 +50,7 @@ class Representation(Stage):
     allowed: Tensor
     task_of: Tensor
     epsilon: Tensor
+    seen: Tensor
     first_labels: Tensor
 
     def __init__(self, encoder: Encoder, collection: Collection, chosen: APLSettings, engine: Engine) -> None:
@@ -83,6 +84,8 @@ class Representation(Stage):
         if chosen.final_epsilon is not None:
             schedule = torch.from_numpy(cosine(chosen.epsilon, chosen.final_epsilon, steps)).float()
             self.register_buffer("epsilon", schedule, persistent=False)
+        if chosen.newest:
+            self.register_buffer("seen", torch.full((collection.n_unlabelled,), -chosen.newest))
         if chosen.first == "random":
             labels = random_balanced(collection, self._engine[0].generator(self.name, "first labels"))
             self.register_buffer("first_labels", labels, persistent=False)
@@ -218,8 +221,11 @@ class Representation(Stage):
         epsilon = chosen.epsilon if chosen.final_epsilon is None else value_at(self.epsilon, t)
         options: dict[str, Any] = {"soft": chosen.soft, "epsilon": epsilon, "rounds": chosen.rounds}
         if chosen.balance == "bank":
-            self.bank[rows] = source
-            return self.prototypes.assign(self.bank, balanced=True, allowed=self.allowed, **options)[rows]
+            self.bank[rows], allowed = source, self.allowed
+            if chosen.newest:
+                self.seen[rows] = t
+                allowed = allowed & (t - self.seen < chosen.newest)[:, None]
+            return self.prototypes.assign(self.bank, balanced=True, allowed=allowed, **options)[rows]
         allowed = self.allowed[rows]
         if chosen.first == "random":
             balanced = one_hot(self.first_labels[rows], self.n_novel)

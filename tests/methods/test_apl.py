@@ -176,6 +176,7 @@ def test_the_separation_reaches_the_features(digits):
         {},
         {"prototypes__balance": "once", "classifier__kind": "cosine"},
         {"prototypes__balance": "once", "prototypes__first": "random"},
+        {"prototypes__newest": 5},
         {"prototypes__labels_from": "swapped", "prototypes__final_epsilon": 0.01, "prototypes__novel_weight": 0.5},
     ],
 )

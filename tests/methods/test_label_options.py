@@ -96,6 +96,27 @@ def test_labels_come_from_the_features_that_were_asked_for(digits, labels_from, 
         torch.testing.assert_close(stage.bank[rows], source[0] if labels_from == "first" else source.mean(0))
 
 
+def test_old_features_of_the_bank_do_not_count_in_the_balance(digits):
+    stage, _ = make_stage(digits, prototypes__balance="bank", prototypes__newest=2)
+    generator = torch.Generator().manual_seed(0)
+    stage.bank.copy_(torch.randn(stage.bank.shape, generator=generator))  # of no step: as old as can be
+    some = [torch.randperm(len(stage.bank), generator=generator)[:20] for _ in range(3)]
+    features = [F.normalize(torch.randn(20, 128, generator=generator)) for _ in some]
+    for t in range(3):
+        found = stage._targets(features[t], some[t], torch.tensor(t))
+        counted = {int(row): f for u in (t - 1, t) if u >= 0 for row, f in zip(some[u], features[u], strict=True)}
+        cosines = torch.stack(list(counted.values())) @ stage.prototypes.prototypes.T
+        labels = sinkhorn(cosines.double().tolist(), stage.chosen.prototypes.epsilon, stage.chosen.prototypes.rounds)
+        place = {row: i for i, row in enumerate(counted)}
+        expected = torch.tensor([labels[place[int(row)]] for row in some[t]]).float()
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_how_old_features_may_be_is_asked_of_a_bank_alone():
+    with pytest.raises(UserError, match="newest=5 needs a balance of bank, not batch"):
+        chosen(prototypes__balance="batch", prototypes__newest=5)
+
+
 @pytest.mark.parametrize(("balance", "random_at"), [("once", {0}), ("first_of_epoch", {0, "steps", "2 steps"})])
 def test_random_first_labels_hold_at_first_steps_alone(digits, balance, random_at):
     stage, _ = make_stage(digits, prototypes__balance=balance, prototypes__first="random")
