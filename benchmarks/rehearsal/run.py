@@ -32,8 +32,8 @@ OTHERS = ("mixed", "fashion")
 """Rehearsals that only this benchmark knows, each in a module of its own."""
 
 
-WATCHED = ("epoch", "ins", "cls", "pas", "label_entropy", "label_certainty", "similarity_range", "teacher_entropy", "loss", "agreement",
-           "views_agree")  # fmt: skip
+WATCHED = ("epoch", "ins", "cls", "pas", "label_entropy", "label_certainty", "similarity_range", "teacher_entropy",
+           "loss", "agreement", "views_agree")  # fmt: skip
 
 
 def recipe_of(dataset: str) -> str:

@@ -196,8 +196,8 @@ class Training:
         if warmup >= epochs:
             setting = f"{self.stage.name.partition('-')[0]}.warmup_epochs"
             self.engine.reporter.warn(
-                f"{self.stage.name}: {setting} is {warmup:g}, and there are {epochs} epochs: the learning rate rises to "
-                f"the end and never falls; try {setting}={epochs / 10:g}"
+                f"{self.stage.name}: {setting} is {warmup:g} of {epochs} epochs, so the learning rate rises to the end "
+                f"and never falls; try {setting}={epochs / 10:g}"
             )
 
     def _watch(self, figures: dict[str, float]) -> None:

@@ -259,14 +259,19 @@ class Representation(Stage):
 
     def warning(self, figures: dict[str, float]) -> str | None:
         if self.online and self.n_novel > 1 and figures["label_entropy"] < COLLAPSED:
-            chosen = self.chosen.prototypes
-            remedy = "prototypes.balance=bank" if chosen.balance not in ("bank", "batch") else "prototypes.soft=true"
-            return f"nearly all unlabelled images have one pseudo label; try {remedy}"
+            return f"nearly all unlabelled images have one pseudo label; try {self._remedy()}"
         if self.online and self._prototypes_are_one(figures["pas"]):
             softly = self.chosen.prototypes.soft and self.chosen.prototypes.follow == "soft"
             remedy = "prototypes.follow=hard" if softly else "a larger prototypes.separation"
             return f"the prototypes are almost one (cosine to the nearest other: {figures['pas']:.3f}); try {remedy}"
         return self.instance.warning(figures) if self.chosen.instance else None
+
+    def _remedy(self) -> str:
+        """What helps when labels collapse."""
+        chosen = self.chosen.prototypes
+        if chosen.balance not in ("bank", "batch"):
+            return "prototypes.balance=bank"
+        return "prototypes.soft=true" if chosen.balance == "batch" or chosen.newest else "prototypes.newest=20"
 
     def _prototypes_are_one(self, pas: float) -> bool:
         """Whether only balancing still tells them apart: labels then have equal shares, and their entropy is fine.

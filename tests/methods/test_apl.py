@@ -199,10 +199,12 @@ def test_a_collapse_is_warned_of_with_a_remedy(digits):
     assert "one output" in stage.warning(fine | {"teacher_spread": 0.0})
 
 
-@pytest.mark.parametrize("balance", ["bank", "batch"])
-def test_hard_labels_that_collapse_although_they_are_balanced_have_another_remedy(digits, balance):
-    stage, _ = make_stage(digits, prototypes__balance=balance, prototypes__soft=False)
-    assert "prototypes.soft=true" in stage.warning({"label_entropy": 0.1, "pas": 0.3})
+@pytest.mark.parametrize(
+    ("balance", "newest", "remedy"), [("bank", 0, "newest=20"), ("bank", 20, "soft=true"), ("batch", 0, "soft=true")]
+)
+def test_labels_that_collapse_although_they_are_balanced_have_another_remedy(digits, balance, newest, remedy):
+    stage, _ = make_stage(digits, prototypes__balance=balance, prototypes__newest=newest, prototypes__soft=False)
+    assert f"prototypes.{remedy}" in stage.warning({"label_entropy": 0.1, "pas": 0.3})
 
 
 def test_confident_weights_take_the_surer_half_of_each_category():
