@@ -126,6 +126,7 @@ def test_the_page_of_the_method_has_the_rehearsals_figures():
         ("| 60 epochs of stage I |", ["fashion-long"], [16]),
         ("| labels of stage I |", ["mixed-refinement mixed-long mixed-labels mixed-short mixed-full"], [14]),
         ("| epochs of stage I |", ["mixed-full", "mixed-short"], [4, 5]),
+        ("| with stage I alone |", ["cifar100-decay", "mixed-decay"], [5, 5]),
         ("| after 60 epochs |", ["mixed-long"], [3]),
         ("| stage I |", ["cifar100-stage2", "cifar10-stage2"], [10, 7]),
     ):
