@@ -149,6 +149,8 @@ class Discoverer(ClusterMixin, BaseEstimator):
 
     def _apply_at_once(self, images: Images, of: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
         model, encoder = self.model_, self.model_.encoder
+        if encoder.network == "features" and not (isinstance(images, np.ndarray) and images.dtype.kind == "f"):
+            raise UserError("this model was made of features: give an array [N, D] of them, not images")
         store = self._store(images, encoder.size, encoder.channels)
         if store.shape != (encoder.channels, encoder.size, encoder.size):
             channels, height, width = store.shape
@@ -274,11 +276,12 @@ def _paths(images: Any) -> list[str | Path]:
     if not paths:
         raise UserError("there are no images: the list of paths is empty")
     for path in paths:
+        if isinstance(path, str | os.PathLike):
+            continue
         if hasattr(path, "shape"):
             raise UserError("images are one array or a list of paths, not a list of arrays: stack them with np.stack")
-        if not isinstance(path, str | os.PathLike):
-            raise UserError(f"images are a uint8 array or a list of paths; the list holds {brief(path)}")
-    return [path if isinstance(path, str) else Path(path) for path in paths]
+        raise UserError(f"images are a uint8 array or a list of paths; the list holds {brief(path)}")
+    return [str(path) if isinstance(path, str) else Path(path) for path in paths]
 
 
 def _number_labels(labels: Sequence[Any], n: int) -> tuple[np.ndarray, np.ndarray]:

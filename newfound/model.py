@@ -123,8 +123,8 @@ class Model(nn.Module):
 
     def save(self, path: Path) -> None:
         """Write ``path``/model.safetensors and model.json, both or neither."""
-        if path.exists() and not (path / "model.json").is_file():
-            raise UserError(f"{path} exists and holds no model: choose another place to save to")
+        if path.exists() and not _holds_a_model_alone(path):
+            raise UserError(f"{path} exists and holds no model, or more than a model: choose another place to save to")
         path.parent.mkdir(parents=True, exist_ok=True)
         with new_directory(path) as folder:
             tensors = {k: v.detach().cpu().contiguous() for k, v in self.state_dict().items()}
@@ -148,6 +148,15 @@ class Model(nn.Module):
             "exemplars": len(self.strangeness.exemplars) if self.strangeness else 0,
             "held_out": len(self.strangeness.held_out) if self.strangeness else 0,
         }
+
+
+def _holds_a_model_alone(path: Path) -> bool:
+    """Whether saving there replaces a model of ours and nothing else."""
+    try:
+        ours = "newfound" in json.loads((path / "model.json").read_text(encoding="utf-8"))
+        return ours and {file.name for file in path.iterdir()} <= {"model.json", "model.safetensors"}
+    except (OSError, ValueError, TypeError):
+        return False
 
 
 def load_model(path: Path) -> Model:

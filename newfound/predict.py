@@ -176,6 +176,8 @@ def write_table(out: Path, given: Sequence[Path], found: Iterator[Prediction], h
     if out.is_dir() or not out.absolute().parent.is_dir():
         reason = "is a folder" if out.is_dir() else "is in a folder that does not exist"
         raise UserError(f"--out {out} {reason}: name the CSV file to write")
+    if out.exists() and not out.is_file():
+        raise UserError(f"--out {out} is no plain file: name the CSV file to write, or leave --out away to print")
     if os.path.realpath(out) in {os.path.realpath(file) for path in given for file in list_images(path)}:
         raise UserError(f"--out {out} is one of the images: name the CSV file to write")
     categories: Counter[str] = Counter()
@@ -188,7 +190,7 @@ def write_table(out: Path, given: Sequence[Path], found: Iterator[Prediction], h
                 rejected.append(one.rejected)
             yield one
 
-    with new_file(out) as file:
+    with new_file(Path(os.path.realpath(out))) as file:  # through a link, which stays one
         for text in as_tables(header, counted()):
             file.write(text.encode("utf-8", errors="surrogateescape"))
     summary = {

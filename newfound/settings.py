@@ -46,7 +46,7 @@ class Plan:
     """How long and with which optimiser a stage trains."""
 
     epochs: int = number(100, 1, MOST)
-    batch: int = number(256, 1, MOST)
+    batch: int = number(256, 2, MOST)
     optimiser: Literal["sgd", "adam", "adamw"] = "sgd"
     lr: float = number(0.1, 0)
     momentum: float = number(0.9, 0, 1)
@@ -149,7 +149,7 @@ class Dino:
     """Batch norm in the head."""
     student_temperature: float = number(0.1, 1e-3)
     teacher_temperature: float = number(0.04, 1e-3)
-    first_teacher_temperature: float | None = None
+    first_teacher_temperature: float | None = number(None, 1e-3)
     """Where the teacher's temperature begins; over ``temperature_epochs`` it goes to ``teacher_temperature``."""
     temperature_epochs: float = number(0.0, 0)
     centre_momentum: float = number(0.9, 0, 1)
@@ -294,6 +294,8 @@ class APLSettings(Settings):
     cluster: Cluster = Cluster(normalise=True)
 
     def __post_init__(self) -> None:
+        if not (self.instance or self.category):
+            raise UserError("instance=false and category=false leave stage I nothing to learn: set one of them to true")
         if self.refinement.epochs and self.selftraining.labels == "online":
             raise UserError(
                 "selftraining.labels=online takes stage I's prototypes, which are outdated after a refinement: set "

@@ -73,6 +73,18 @@ def test_saving_again_replaces_a_model_and_nothing_else(model, saved, tmp_path):
     assert (tmp_path / "letters" / "mine.txt").read_text() == "dear"
 
 
+@pytest.mark.parametrize("beside", ["mine.txt", None])
+def test_saving_never_removes_what_is_not_a_model_s(model, saved, beside):
+    if beside:
+        (saved / beside).write_text("dear")
+    else:
+        (saved / "model.json").write_text("{}")  # another program's
+    before = {file.name: file.read_bytes() for file in saved.iterdir()}
+    with pytest.raises(UserError, match="or more than a model"):
+        model.save(saved)
+    assert {file.name: file.read_bytes() for file in saved.iterdir()} == before
+
+
 def test_every_damage_to_the_weights_is_a_sentence(saved):
     path = saved / "model.safetensors"
     content = path.read_bytes()

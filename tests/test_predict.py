@@ -1,6 +1,7 @@
 import csv
 import io
 import json
+import os
 import shutil
 import sys
 
@@ -100,6 +101,13 @@ def test_python_rejects_as_the_command_does(digits, monkeypatch, capsys):
     np.testing.assert_array_equal(again.score_samples(seven), model.score_samples(seven))
 
 
+def test_a_model_of_features_says_nothing_of_images(digits, folders):
+    model = newfound.load(digits / "run")
+    for images in ([folders / "new" / "0.png"], np.zeros((2, 8, 8), np.uint8)):
+        with pytest.raises(UserError, match="made of features"):
+            model.predict(images)
+
+
 def test_whole_number_labels_reject_with_minus_one(digits):
     pixels = np.load(digits / "trained.npy")
     labels = np.where(np.arange(len(pixels)) < 600, np.load(digits / "trained.npy").argmax(1) % 2, -1)
@@ -134,6 +142,7 @@ def test_python_reads_files_in_blocks_too(run, folders, monkeypatch):
     whole = model.predict_proba(files)
     monkeypatch.setattr("newfound.estimator.block_within", lambda size, channels: 2)
     np.testing.assert_allclose(model.predict_proba(files), whole, rtol=1e-4)
+    np.testing.assert_allclose(model.predict_proba(np.array(list(map(str, files)))), whole, rtol=1e-4)
 
 
 @pytest.mark.parametrize("separator", ["\n", "\r\n", "\0"])
@@ -191,6 +200,24 @@ def test_a_table_that_fails_leaves_the_old_one(run, folders, monkeypatch, capsys
     assert status == 130
     assert out.read_text() == "old"
     assert not list(tmp_path.glob(".*writing"))
+
+
+def test_a_table_is_written_through_a_link(run, folders, monkeypatch, capsys, tmp_path):
+    link, target = tmp_path / "link.csv", tmp_path / "target.csv"
+    target.write_text("old")
+    link.symlink_to(target)
+    status, _, _ = called(["predict", run, folders / "new", "--out", link], monkeypatch, capsys)
+    assert status == 0
+    assert link.is_symlink()
+    assert target.read_text().startswith("image,category")
+
+
+def test_what_is_no_plain_file_is_never_replaced(run, folders, monkeypatch, capsys, tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    status, _, said = called(["predict", run, folders / "new", "--out", tmp_path / "pipe"], monkeypatch, capsys)
+    assert status == 2
+    assert "is no plain file: name the CSV file to write" in " ".join(said.split())
+    assert (tmp_path / "pipe").is_fifo()
 
 
 def test_images_to_calibrate_with_may_be_given(run, folders, monkeypatch, capsys):

@@ -37,7 +37,7 @@ def test_a_change_goes_over_the_recipe_and_leaves_the_rest():
         ({"stage1.epochs": 0}, "stage1.epochs is 0; it has to be from 1 to 1,000,000"),
         ({"stage1.epochs": 10**7}, "stage1.epochs is 10000000; it has to be from 1 to 1,000,000"),
         ({"stage1.epochs": 10**5000}, "stage1.epochs is .{1,80}; it has to be"),
-        ({"stage1.batch": 10**7}, "stage1.batch is 10000000; it has to be from 1 to 1,000,000"),
+        ({"stage1.batch": 10**7}, "stage1.batch is 10000000; it has to be from 2 to 1,000,000"),
         ({"stage1.lr": float("inf")}, "stage1.lr is inf; it has to be finite"),
         ({"stage1.lr": ".nan"}, "stage1.lr should be of type float"),
         ({"stage1.lr": float("nan")}, "stage1.lr is nan; it has to be finite"),
@@ -142,3 +142,17 @@ def test_a_value_that_yaml_trips_over_is_refused(value, tmp_path):
     path.write_text(f"method: {value}")
     with pytest.raises(UserError, match="not valid YAML"):
         resolve_settings("kmeans", str(path), {})
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"instance": False, "category": False}, "leave stage I nothing to learn"),
+        ({"stage1.batch": 1}, "batch"),
+        ({"refinement.batch": 1}, "batch"),
+        ({"dino.first_teacher_temperature": 0.0}, "first_teacher_temperature"),
+    ],
+)
+def test_what_could_not_train_is_refused(changes, complaint):
+    with pytest.raises(UserError, match=complaint):
+        resolve_settings("apl", "apl-digits", changes)
