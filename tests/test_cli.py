@@ -281,7 +281,7 @@ def called(words, monkeypatch, capsys):
         (["--set", "method=foo"], "choose it with --method"),
         (["--set", "stage1.lr=.inf"], "stage1.lr is inf; it has to be finite"),
         (["--set", "stage1.lr=.nan"], "stage1.lr is nan; it has to be finite"),
-        (["--set", "stage1.epochs=10000000"], "it has to be from 2 to 1,000,000"),
+        (["--set", "stage1.epochs=10000000"], "it has to be from 1 to 1,000,000"),
         (["--set", "stage1.batch=10000000"], "it has to be from 2 to 1,000,000"),
         (["--set", "stage1.nesterov=true", "--set", "stage1.momentum=0"], "stage1.nesterov needs a momentum"),
         (["--threads", 5000], "--threads"),
