@@ -32,6 +32,9 @@ PAPER = {
 }
 """Tables 2 to 5 of the paper, in per cent."""
 
+AFTER_STAGE_1 = ("refinement", "selftraining", "stage2")
+"""Parts of the settings that stage I does not depend on."""
+
 
 def record_of(run: Path, commit: str) -> dict[str, Any]:
     """The record of a finished run folder; no path of the machine is in it."""
@@ -48,9 +51,6 @@ def record_of(run: Path, commit: str) -> dict[str, Any]:
         "last": {line["stage"]: line for line in lines},
         "settings": settings["settings"],
     }
-
-
-AFTER_STAGE_1 = ("refinement", "selftraining", "stage2")
 
 
 def branch_off(run: Path, out: Path, changes: dict[str, Any]) -> None:
@@ -126,6 +126,12 @@ def _earlier(r: dict[str, Any], name: str) -> str:
     return _percent(None if found is None else 100 * found["accuracy"])
 
 
+def _time(r: dict[str, Any]) -> str:
+    if r.get("branched_off"):
+        return "as the row with its stage I"
+    return f"{r['seconds']['since_start'] / 60:.1f} min{', GPU shared' if r.get('gpu_shared') else ''}"
+
+
 def _training_row(r: dict[str, Any]) -> str:
     paper = PAPER.get((r["data"], r["method"]), {})
     cells = [
@@ -137,9 +143,7 @@ def _training_row(r: dict[str, Any]) -> str:
         _earlier(r, "refinement"),
         _percent(100 * r["unlabelled"]["accuracy"]),
         _percent(paper.get("final")),
-        "as the row with its stage I"
-        if r.get("branched_off")
-        else f"{r['seconds']['since_start'] / 60:.1f} min{', GPU shared' if r.get('gpu_shared') else ''}",
+        _time(r),
         r["hardware"],
     ]
     return f"| {' | '.join(cells)} |\n"
