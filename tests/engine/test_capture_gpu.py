@@ -75,6 +75,7 @@ def losses_of(
         pytest.param("resnet18", "natural", False, {}, id="resnet18"),
         pytest.param("resnet18", "natural", False, SWAPPED, id="swapped"),
         pytest.param("resnet18", "natural", True, {}, id="refined"),
+        pytest.param("resnet18", "natural", True, {"refinement.teacher": 0.99}, id="refined by a teacher"),
     ],
 )
 def test_captured_and_eager_steps_agree_over_fifty_steps(exact, network, domain, refined, labels):

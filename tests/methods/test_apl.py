@@ -306,6 +306,7 @@ OPTIONS = {
     "flip_average": True,
     "refinement.epochs": 2,
     "refinement.batch": 32,
+    "refinement.teacher": 0.9,
 }
 
 

@@ -37,18 +37,33 @@ def batch_of(stage, engine):
     return Batch(stage.views.apply(engine.train_images.batch(index), drawn), engine.labels[index], index)
 
 
-@pytest.mark.parametrize("temperature", [0.5, 1.0])
-def test_loss_and_gradient_are_those_of_labels_worked_out_one_by_one(digits, temperature):
-    stage, engine = make(digits, refinement__temperature=temperature)
+def logits_of(encoder, head, batch):
+    """For both views, a list of the logits of each image."""
+    features = encoder(batch.views.whole.flatten(0, 1)).unflatten(0, (2, -1))
+    rows = head.rows / head.rows.norm(dim=1, keepdim=True)
+    return [[rows @ f / f.norm() / 0.1 for f in view] for view in features]
+
+
+@torch.no_grad()
+def make_another(teacher):
+    """At first a teacher is its student."""
+    for parameter in teacher.parameters():
+        parameter.add_(0.1 * torch.randn_like(parameter))
+
+
+@pytest.mark.parametrize(("temperature", "teacher"), [(0.5, 0.0), (1.0, 0.0), (0.5, 0.9)])
+def test_loss_and_gradient_are_those_of_labels_worked_out_one_by_one(digits, temperature, teacher):
+    stage, engine = make(digits, refinement__temperature=temperature, refinement__teacher=teacher)
     batch = batch_of(stage, engine)
+    if teacher:
+        make_another(stage.teacher)
     twin = copy.deepcopy(stage)
-    features = twin.encoder(batch.views.whole.flatten(0, 1)).unflatten(0, (2, -1))
-    rows = twin.head.rows / twin.head.rows.norm(dim=1, keepdim=True)
     n, known = len(batch.index), sum(int(i) < 120 for i in batch.index)
-    logits = [[rows @ f / f.norm() / 0.1 for f in view] for view in features]
+    logits = logits_of(twin.encoder, twin.head, batch)
+    said = logits_of(*twin.teacher, batch) if teacher else logits
     total = torch.zeros(())
     for view in (0, 1):
-        other = [logits[1 - view][row][5:].detach().double().tolist() for row in range(known, n)]
+        other = [said[1 - view][row][5:].detach().double().tolist() for row in range(known, n)]
         labels = torch.tensor(sinkhorn(other, temperature, 3)).float()
         for row in range(n):
             logs = logits[view][row].log_softmax(0)
@@ -61,8 +76,29 @@ def test_loss_and_gradient_are_those_of_labels_worked_out_one_by_one(digits, tem
     torch.testing.assert_close(figures["loss"], expected, rtol=1e-4, atol=1e-5)
     figures["loss"].backward()
     expected.backward()
-    for ours, theirs in zip(stage.parameters(), twin.parameters(), strict=True):
-        torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-3, atol=1e-5)
+    for (name, ours), theirs in zip(stage.named_parameters(), twin.parameters(), strict=True):
+        if name.startswith("teacher."):
+            assert ours.grad is None
+        else:
+            torch.testing.assert_close(ours.grad, theirs.grad, rtol=1e-3, atol=1e-5)
+
+
+def test_its_teacher_follows_encoder_and_classifier_with_statistics_of_its_own(digits):
+    stage, engine = make(digits, refinement__teacher=0.9)
+    make_another(stage.teacher)
+    before = [p.clone() for p in stage.teacher.parameters()]
+    optimiser = torch.optim.SGD(stage.parameter_groups(), lr=0.5)
+    stage.step(batch_of(stage, engine), torch.tensor(0))["loss"].backward()
+    optimiser.step()
+    assert all(torch.equal(old, new) for old, new in zip(before, stage.teacher.parameters(), strict=True))
+    stage.after_step(torch.tensor(0))
+    student = [*stage.encoder.parameters(), *stage.head.parameters()]
+    for old, new, s in zip(before, stage.teacher.parameters(), student, strict=True):
+        torch.testing.assert_close(new, 0.9 * old + 0.1 * s)
+    own = {name: value for name, value in stage.teacher[0].named_buffers() if "running" in name}
+    students = dict(stage.encoder.named_buffers())
+    assert own
+    assert not any(torch.equal(value, students[name]) for name, value in own.items())
 
 
 def test_its_classifier_begins_as_the_prototypes_of_what_stage_1_found(digits, monkeypatch):
@@ -158,7 +194,8 @@ def test_labels_stay_within_an_image_s_own_task(digits):
 
 
 def test_a_step_never_waits_for_the_device(digits):
-    stage, engine = make(digits)
+    stage, engine = make(digits, refinement__teacher=0.9)
     batch = batch_of(stage, engine)
     with NeverWaits():
         stage.step(batch, torch.tensor(0))
+        stage.after_step(torch.tensor(0))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from newfound import settings
 from newfound.engine.device import Beside
 from newfound.engine.schedule import cosine, value_at
 from newfound.losses import self_distillation
+from newfound.nets.average import follow, teacher_of
 from newfound.nets.heads import DinoHead
 from newfound.views.multiview import Crops
 
@@ -33,7 +33,7 @@ class SelfDistillation(nn.Module):
         super().__init__()
         self.chosen = chosen
         self.head = DinoHead(width, chosen.hidden, chosen.bottleneck, chosen.out, norm=chosen.norm)
-        self.teacher = copy.deepcopy(nn.ModuleList([encoder, self.head])).requires_grad_(False)
+        self.teacher = teacher_of(encoder, self.head)
         self.register_buffer("centre", torch.zeros(chosen.out))
         momentum = torch.from_numpy(cosine(chosen.momentum, 1.0, steps)).float()
         self.register_buffer("momentum", momentum, persistent=False)
@@ -77,14 +77,9 @@ class SelfDistillation(nn.Module):
             self.centre.lerp_(taught.mean((0, 1)), 1 - self.chosen.centre_momentum)
         return {"ins": loss, "ins_of_uniform": loss.detach() / math.log(self.chosen.out)}
 
-    @torch.no_grad()
     def after_step(self, encoder: nn.Module, t: Tensor) -> None:
         """Move the teacher towards the student."""
-        student: list[Tensor] = [*encoder.parameters(), *self.head.parameters()]
-        teacher: list[Tensor] = list(self.teacher.parameters())
-        momentum = value_at(self.momentum, t)
-        torch._foreach_mul_(teacher, momentum)
-        torch._foreach_add_(teacher, list(torch._foreach_mul(student, 1 - momentum)))
+        follow(self.teacher, encoder, self.head, momentum=value_at(self.momentum, t))
 
     def warning(self, figures: dict[str, float]) -> str | None:
         """A sentence where the teacher has collapsed."""
