@@ -65,6 +65,29 @@ def test_the_page_of_results_is_what_the_records_say(monkeypatch):
     assert (ROOT / "docs" / "results.md").read_text() == run.page(run.records())
 
 
+def test_the_readme_has_the_figures_of_the_newest_records():
+    text = (ROOT / "README.md").read_text()
+    rows = text[text.index("| CIFAR-10 |") :].split("\n\n")[0].splitlines()
+
+    def figures(name):
+        record = json.loads((ROOT / "benchmarks" / "tables" / f"{name}-0.json").read_text())
+        found = [record["earlier"]["stage1"]] if record["method"] == "apl" else []
+        return [f"{100 * part['accuracy']:.1f}" for part in (*found, record["unlabelled"])]
+
+    for row, names in zip(
+        rows,
+        (
+            ["cifar10-apl-swapped-refined-decayed-taught"],
+            ["cifar10-apl-swapped"],
+            ["cifar100-apl-refined"],
+            ["omniglot-apl"],
+            ["cifar10-kmeans", "cifar100-kmeans", "omniglot-kmeans"],
+        ),
+        strict=True,
+    ):
+        assert re.findall(r"(\d\d\.\d) %", row) == [figure for name in names for figure in figures(name)], row
+
+
 def test_records_name_no_place_on_the_machine_that_made_them():
     for path in (ROOT / "benchmarks").glob("*/*.json"):
         text = path.read_text()
@@ -126,6 +149,8 @@ def test_the_page_of_the_method_has_the_rehearsals_figures():
         ("| 60 epochs of stage I |", ["fashion-long"], [16]),
         ("| labels of stage I |", ["mixed-refinement mixed-long mixed-labels mixed-short mixed-full"], [14]),
         ("| epochs of stage I |", ["mixed-full", "mixed-short"], [4, 5]),
+        ("| after 100 epochs of stage I |", ["mixed-teacher"], [20]),
+        ("| with a teacher or without |", ["fashion-teacher", "fashion-teacher", "cifar100-teacher"], [3, 3, 4]),
         ("| with stage I alone |", ["cifar100-decay", "mixed-decay"], [5, 5]),
         ("| after 60 epochs |", ["mixed-long"], [3]),
         ("| stage I |", ["cifar100-stage2", "cifar10-stage2"], [10, 7]),
