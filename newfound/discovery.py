@@ -25,7 +25,7 @@ from newfound.data.sources import Request, Source
 from newfound.errors import Interrupted, UserError
 from newfound.figures import evaluate_run
 from newfound.files import write_json
-from newfound.mapping import brief, to_mapping
+from newfound.mapping import brief, to_mapping, whole_number
 from newfound.methods import get_method
 from newfound.progress import Reporter
 from newfound.recipe import backbone_changes, resolve_settings
@@ -156,17 +156,18 @@ def discover(
     began = monotonic()
     budget = None if time is None else parse_time(time)
     reporter = reporter or Reporter(quiet=True)
+    seed, threads = whole_number(seed, "--seed"), whole_number(threads, "--threads")
     source = Source(
         dataset=dataset,
         data=str(data) if data else None,
         labelled=str(labelled) if labelled else None,
         unlabelled=str(unlabelled) if unlabelled else None,
         labels=str(labels) if labels else None,
-        n_novel=n_novel,
+        n_novel=None if n_novel is None else whole_number(n_novel, "--novel"),
         task=task,
         features=str(features) if features else None,
         ids=str(ids) if ids else None,
-        hold_out=hold_out,
+        hold_out=None if hold_out is None else float(hold_out),
     ).absolute()
     folder = Path(out)
     _require_outside(source, folder, "--out")

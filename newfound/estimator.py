@@ -23,7 +23,7 @@ from newfound.engine.features import read_features
 from newfound.engine.loop import Engine
 from newfound.errors import UserError
 from newfound.evaluate.accuracy import clustering_accuracy
-from newfound.mapping import brief
+from newfound.mapping import brief, whole_number
 from newfound.methods import get_method
 from newfound.methods.outcome import learn_strangeness
 from newfound.model import Model, load_model
@@ -85,7 +85,7 @@ class Discoverer(ClusterMixin, BaseEstimator):
         rng = np.random.default_rng([seed, 0xDA7A])
         order = np.concatenate([np.flatnonzero(numbers >= 0), rng.permutation(unknown)])
         classes = tuple(str(name) for name in names)
-        task = Task("", self.n_novel, np.arange(len(order) - len(unknown), len(order)))
+        task = Task("", whole_number(self.n_novel, "n_novel"), np.arange(len(order) - len(unknown), len(order)))
         collection = Collection(store.take(order), numbers[order], classes, (task,))
         device = pick_device(self.device)
         # The caller's random numbers go on as if nothing had been fitted.

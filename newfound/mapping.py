@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import operator
 import reprlib
 import types
 import typing
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
+
+import numpy as np
 
 from newfound.errors import UserError
 
@@ -33,6 +36,14 @@ def brief(value: Any) -> str:
 def cut(text: str) -> str:
     """The text of a name, or its beginning where it is long."""
     return text if len(text) <= MOST_CHARACTERS else f"{text[: MOST_CHARACTERS - 1]}…"
+
+
+def whole_number(value: Any, name: str) -> int:
+    """The value as Python's own whole number, whichever kind of one it is; a UserError calls it ``name``."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise UserError(f"{name} {brief(value)}: it has to be a whole number") from None
 
 
 def from_mapping(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:
@@ -64,6 +75,8 @@ def _did_you_mean(key: str, known: Mapping[str, Any]) -> str:
 
 
 def _convert(value: Any, hint: Any, spec: dataclasses.Field[Any], where: str, name: str) -> Any:
+    if isinstance(value, np.generic | np.ndarray):  # which neither YAML nor JSON can hold
+        value = value.tolist()
     if dataclasses.is_dataclass(hint):
         return _from_mapping(typing.cast(type, hint), value, where, f"{name}.")
     origin = typing.get_origin(hint)

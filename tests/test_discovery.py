@@ -64,6 +64,20 @@ def test_another_number_of_categories_can_be_looked_for(tmp_path):
     assert len(found.sizes()) == 3
 
 
+def test_numbers_of_numpy_make_a_run_that_can_be_opened_again(folders, tmp_path):
+    numbers = {"n_novel": np.int64(2), "seed": np.uint8(3), "threads": np.int32(1), "hold_out": np.float64(0.25)}
+    found = newfound.discover(**folders | numbers, method="kmeans", out=tmp_path / "run")
+    call = Run.open(found.folder).call
+    assert (call.source.n_novel, call.seed, call.threads, call.source.hold_out) == (2, 3, 1, 0.25)
+    assert Run.open(found.folder).read_result()["seed"] == 3
+
+
+@pytest.mark.parametrize("change", [{"n_novel": 2.0}, {"n_novel": "2"}, {"seed": 1.5}, {"seed": None}, {"threads": ""}])
+def test_what_is_no_whole_number_is_refused(change, folders, tmp_path):
+    with pytest.raises(UserError, match=r"^--(novel|seed|threads) .*: it has to be a whole number$"):
+        newfound.discover(**folders | change, out=tmp_path / "run")
+
+
 def test_every_data_set_has_a_recipe_of_every_method():
     from newfound.recipe import recipe_names
 

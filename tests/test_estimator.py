@@ -148,6 +148,7 @@ def test_paths_are_read_and_one_that_cannot_be_is_named(tmp_path):
         ({"labels": [0] * 10}, "cannot find 2 novel categories among the 0"),
         ({"n_novel": 6}, "cannot find 6 novel categories among the 5"),
         ({"n_novel": 0}, "cannot find 0 novel"),
+        ({"n_novel": 2.0}, "n_novel 2.0: it has to be a whole number"),
         ({"settings": {"stage1.nonsense": 1}}, "no setting stage1.nonsense"),
         ({"method": "nonsense"}, "there is no method nonsense"),
     ],

@@ -1,3 +1,6 @@
+import json
+
+import numpy as np
 import pytest
 
 from newfound.errors import UserError
@@ -19,6 +22,21 @@ def test_every_recipe_is_complete_and_valid(name):
 def test_settings_survive_the_way_to_a_file_and_back():
     settings = resolve_settings("kmeans", "kmeans-digits", {"stage1.milestones": [3, 5.5]})
     assert from_mapping(KMeansSettings, to_mapping(settings), "file") == settings
+
+
+def test_values_of_numpy_are_taken_for_what_they_are():
+    changes = {
+        "stage1.epochs": np.int64(3),
+        "stage1.lr": np.float64(0.5),
+        "stage1.nesterov": np.bool_(True),
+        "stage1.optimiser": np.str_("sgd"),
+        "stage1.milestones": np.array([3, 5]),
+        "network": np.str_("tiny"),
+    }
+    plain = {name: value.tolist() for name, value in changes.items()}
+    settings = resolve_settings("kmeans", "kmeans-digits", changes)
+    assert settings == resolve_settings("kmeans", "kmeans-digits", plain)
+    json.dumps(to_mapping(settings))
 
 
 def test_a_change_goes_over_the_recipe_and_leaves_the_rest():
