@@ -15,6 +15,9 @@ from newfound.data.vectors import VectorStore
 from newfound.errors import UserError
 from newfound.progress import Reporter
 
+LARGEST = 1e12
+"""Of a feature, so that float32 holds the squares of all features together."""
+
 
 def read_embeddings(
     features: Path, *, ids: Path | None, labels: Path, n_novel: int, seed: int, reporter: Reporter | None = None
@@ -62,15 +65,16 @@ def read_vectors(path: Path) -> np.ndarray:
 
 
 def check_vectors(content: np.ndarray, where: str) -> np.ndarray:
-    """The same as float32 [N, D]; a UserError unless they are finite numbers in a table."""
+    """The same as float32 [N, D]; a UserError unless they are numbers in a table that can be reckoned with."""
     if content.dtype.kind != "f" or content.ndim != 2 or not content.size:
         found = f"{content.dtype} of shape {list(content.shape)}"
         raise UserError(f"{where} has {found}: features are float16 or float32 of shape [images, numbers for each]")
     with np.errstate(over="ignore"):
         vectors = np.array(content, dtype=np.float32, order="C")
-    if not (finite := np.isfinite(vectors).all(axis=1)).all():
-        row = int(np.flatnonzero(~finite)[0])
-        raise UserError(f"{where}: row {row} (from 0) has a feature that is infinite or not a number; leave it out")
+    usable = (vectors.max(axis=1) <= LARGEST) & (vectors.min(axis=1) >= -LARGEST)
+    if not usable.all():
+        found = f"row {int(np.flatnonzero(~usable)[0])} (from 0) has a feature that is infinite or not a number"
+        raise UserError(f"{where}: {found} or beyond {LARGEST:g}; leave it out, or divide all features by one number")
     return vectors
 
 

@@ -57,6 +57,7 @@ def test_halves_and_singles_are_read(tmp_path, dtype):
         (np.zeros((0, 2), np.float32), r"of shape \[0, 2\]"),
         (np.array([[1, 2], [np.nan, 1]], np.float32), "row 1 .from 0. has a feature that is infinite or not a number"),
         (np.array([[np.inf, 2], [1, 1]], np.float16), "row 0 "),
+        (np.array([[1, 2], [-1e30, 1]], np.float32), "row 1 .from 0. .* or beyond 1e.12; .* divide all features by"),
     ],
 )
 def test_what_is_no_table_of_numbers_is_refused(tmp_path, content, words):
