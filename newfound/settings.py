@@ -66,6 +66,8 @@ class Plan:
     def __post_init__(self) -> None:
         if self.optimiser == "sgd" and self.nesterov and not self.momentum:
             raise UserError("nesterov needs a momentum above 0")
+        if min(self.milestones, default=0) < 0:
+            raise UserError(f"milestones is {list(self.milestones)}; they are epochs, from 0 on")
 
 
 @dataclass(frozen=True)

@@ -62,6 +62,7 @@ def test_a_change_goes_over_the_recipe_and_leaves_the_rest():
         ({"stage1.lr": "nan"}, "stage1.lr is 'nan'; it has to be finite"),
         ({"stage1.lr": 10**400}, "stage1.lr should be of type float"),
         ({"stage1.milestones": [3, float("inf")]}, "stage1.milestones is inf; it has to be finite"),
+        ({"stage1.milestones": [3, -5]}, "stage1.milestones is .3.0, -5.0.; they are epochs, from 0 on"),
         ({"stage1.nesterov": True, "stage1.momentum": 0}, "--set: stage1.nesterov needs a momentum above 0"),
         ({"network": "foo"}, "--set: network is 'foo'; it can be resnet18, "),
         ({"method": "foo"}, "choose it with --method"),
