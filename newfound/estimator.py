@@ -30,6 +30,7 @@ from newfound.model import Model, load_model
 from newfound.predict import calibrate, require_calibrated
 from newfound.progress import Reporter
 from newfound.recipe import default_recipe, resolve_settings
+from newfound.settings import FeatureSettings
 
 Images = np.ndarray | Sequence[str | Path]
 
@@ -80,6 +81,11 @@ class Discoverer(ClusterMixin, BaseEstimator):
         seed = _seed(self.random_state)
         settings = resolve_settings(self.method, self.recipe or self._default_recipe(), self.settings or {})
         store = self._store(images, settings.data.size)
+        if isinstance(store, VectorStore) and not isinstance(settings, FeatureSettings):
+            raise UserError(
+                f"a float array [N, D] holds features, which are for the method apl-features; {self.method} learns "
+                "from images: uint8 [N, H, W] or [N, H, W, C], or paths"
+            )
         names, numbers = _number_labels(labels, len(store))
         unknown = np.flatnonzero(numbers < 0)
         rng = np.random.default_rng([seed, 0xDA7A])
