@@ -30,6 +30,7 @@ from newfound.model import Model, load_model
 from newfound.predict import calibrate, require_calibrated
 from newfound.progress import Reporter
 from newfound.recipe import default_recipe, resolve_settings
+from newfound.run import Run
 from newfound.settings import FeatureSettings
 
 Images = np.ndarray | Sequence[str | Path]
@@ -250,7 +251,7 @@ class APL(Discoverer):
 def load(folder: str | Path) -> Discoverer:
     """The Discoverer of a saved model or of a finished run, ready to predict."""
     path = Path(folder)
-    model = load_model(path / "model" if (path / "settings.yaml").is_file() else path)
+    model = load_model(Run.open(path).model_folder() if (path / "settings.yaml").is_file() else path)
     estimator = Discoverer(model.method, n_novel=len(model.novel))
     known = np.array([int(name) for name in model.known]) if model.numbered else np.array(model.known, dtype=object)
     estimator._adopt(model, known)

@@ -57,7 +57,7 @@ class Predictor:
         reject: float | None = None,
         calibrate: Sequence[Path] = (),
     ) -> None:
-        self.model = load_model(Run.open(folder).folder / "model")
+        self.model = load_model(Run.open(folder).model_folder())
         self.device, self.reporter, self.reject = pick_device(device), reporter, reject
         if calibrate and reject is None:
             raise UserError("--calibrate is for --reject: say with it which share may be rejected, such as 0.05")

@@ -175,6 +175,12 @@ class Run:
             parts[part] = [[part, found, truth, str(images)] for found, truth, images in pairs]
         self.write_table(CONFUSION, CONFUSION_COLUMNS, (row for rows in parts.values() for row in rows))
 
+    def model_folder(self) -> Path:
+        """Where the model of the run is, which is finished."""
+        if not self.finished:
+            raise self._unfinished()
+        return self.folder / "model"
+
     def read_result(self) -> dict[str, Any]:
         try:
             return _read_json(self.folder / "result.json")

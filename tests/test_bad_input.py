@@ -18,7 +18,7 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from newfound import cli
+from newfound import UserError, cli, load
 from newfound.model import FORMAT
 from newfound.nets import build
 from newfound.run import Run
@@ -136,6 +136,15 @@ def test_an_empty_folder_is_no_run(newfound, tmp_path, command):
     (tmp_path / "empty").mkdir()
     more = [tmp_path] if command == "predict" else []
     refused(newfound(command, tmp_path / "empty", *more), f"there is no run in {tmp_path / 'empty'}")
+
+
+def test_a_run_that_is_not_finished_predicts_nothing_and_names_resume(newfound, finished, made_once):
+    run = finished / "run"
+    (run / "result.json").unlink()
+    shutil.rmtree(run / "model")
+    refused(newfound("predict", run, made_once / "pile"), "is not finished", f"newfound resume {run}")
+    with pytest.raises(UserError, match=f"is not finished: newfound resume {run}"):
+        load(run)
 
 
 def test_one_known_category_will_do(newfound, trees, way):
