@@ -56,7 +56,7 @@ class Checkpoints:
         for path in self._paths(stage):
             try:
                 return _read(path)
-            except (OSError, ValueError, KeyError, SafetensorError) as error:
+            except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
                 if isinstance(error, UserError):
                     raise
                 self.reporter.warn(f"the checkpoint {path} cannot be read ({error}); going back to what was before it")

@@ -61,8 +61,16 @@ def test_a_stage_that_begins_anew_voids_those_after_it(checkpoints):
     assert names(checkpoints) == ["stage1-000000005"]
 
 
+DAMAGED = {
+    "truncated": lambda content: content[:-3],
+    "empty": lambda content: b"",
+    "garbage": lambda content: b"\xff" * len(content),
+    "other JSON": lambda content: b"[]",
+}
+
+
 @pytest.mark.parametrize("file", ["tensors.safetensors", "state.json"])
-@pytest.mark.parametrize("damage", ["truncated", "empty", "missing", "garbage"])
+@pytest.mark.parametrize("damage", ["truncated", "empty", "missing", "garbage", "other JSON"])
 def test_a_damaged_checkpoint_is_passed_over_with_a_warning(checkpoints, capsys, file, damage):
     save(checkpoints, 5)
     save(checkpoints, 10)
@@ -71,7 +79,7 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(checkpoints, capsys,
     if damage == "missing":
         path.unlink()
     else:
-        path.write_bytes({"truncated": content[:-3], "empty": b"", "garbage": b"\xff" * len(content)}[damage])
+        path.write_bytes(DAMAGED[damage](content))
     assert checkpoints.latest("stage1").step == 5
     assert "stage1-000000010 cannot be read" in capsys.readouterr().err
 
