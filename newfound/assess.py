@@ -54,8 +54,6 @@ def _against_data_set(run: Run, device: str, reporter: Reporter) -> dict[str, An
         raise UserError(f"nobody told the run {run.folder} the truth: give it with --answers truth.csv (image,label)")
     reading = read_call(run.call, run.settings, reporter)
     model = load_model(run.folder / "model")
-    category = {row["image"]: row["category"] for row in run.read_assignments()}
-    number = {name: i for i, name in enumerate(model.novel)}
-    assignments = np.array([number[category[name]] for name in reading.names.unlabelled])
+    assignments = np.array(run.read_assigned(reading.names.unlabelled, model.novel)[0])
     engine = Engine(reading.collection, pick_device(device), seed=run.call.seed, reporter=reporter)
     return evaluate_run(model, reading, assignments, engine)

@@ -182,14 +182,34 @@ class Run:
         return self.folder / "model"
 
     def read_result(self) -> dict[str, Any]:
+        """What result.json holds: at least the names of the known and the novel categories."""
         try:
-            return _read_json(self.folder / "result.json")
+            result = _read_json(self.folder / "result.json")
         except FileNotFoundError:
             raise self._unfinished() from None
+        for names in (result.get("known"), result.get("novel")):
+            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+                raise self._damaged("result.json", "does not name the known and the novel categories")
+        return result
 
     def read_assignments(self) -> list[dict[str, str]]:
-        """The rows of assignments.csv: image, category, confidence."""
-        return self.read_table("assignments.csv", ("image", "category", "confidence"))
+        """The rows of assignments.csv, as many as there were images: image, category, confidence."""
+        rows = self.read_table("assignments.csv", ("image", "category", "confidence"))
+        images = self.read_result().get("images")
+        expected = images.get("unlabelled") if isinstance(images, dict) else None
+        if expected not in (None, len(rows)):
+            raise self._damaged("assignments.csv", f"has {len(rows)} lines, and the run had {expected} images")
+        return rows
+
+    def read_assigned(self, names: Sequence[str], novel: Sequence[str]) -> tuple[list[int], list[float]]:
+        """For each of these images the place of its category in ``novel``, and the confidence."""
+        row_of = {row["image"]: row for row in self.read_assignments()}
+        place = {name: i for i, name in enumerate(novel)}
+        try:
+            rows = [row_of[name] for name in names]
+            return [place[row["category"]] for row in rows], [float(row["confidence"]) for row in rows]
+        except (KeyError, ValueError) as error:
+            raise self._damaged("assignments.csv", f"does not fit the images ({error!r})") from None
 
     def read_table(self, name: str, columns: Sequence[str]) -> list[dict[str, str]]:
         """The rows of a CSV file of the run, which has at least these columns."""
@@ -198,7 +218,7 @@ class Run:
             with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
                 rows = parse_table(file)
         except FileNotFoundError:
-            raise self._unfinished() from None
+            raise (self._damaged(name, "is missing") if self.finished else self._unfinished()) from None
         except (OSError, csv.Error) as error:
             raise UserError(f"{path} cannot be read: {_reason(error)}") from None
         if any(row.get(column) is None for row in rows for column in columns):
@@ -207,6 +227,11 @@ class Run:
 
     def _unfinished(self) -> UserError:
         return UserError(f"the run {self.folder} is not finished: newfound resume {self.folder}")
+
+    def _damaged(self, name: str, reason: str) -> UserError:
+        """What to say of a file of a finished run; a run that has no result is resumed to make it again."""
+        again = f"remove {self.folder / 'result.json'} and call `newfound resume {self.folder}` to have it made again"
+        return UserError(f"{self.folder / name} {reason}: {again}")
 
 
 def format_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

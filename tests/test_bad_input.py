@@ -505,6 +505,41 @@ def test_a_run_of_a_newer_version_is_left_alone(newfound, finished, made_once, c
     assert everything(run) == before
 
 
+@pytest.mark.parametrize("command", ["resume", "evaluate", "export", "report"])
+@pytest.mark.parametrize("damage", ["no assignments", "few assignments", "empty result", "a result of numbers"])
+def test_a_damaged_run_says_how_it_is_mended_and_can_be(newfound, finished, made_once, command, damage):
+    run, more = (
+        finished / "run",
+        {"evaluate": ["--answers", finished / "truth.csv"], "export": ["--to", finished / "to"]},
+    )
+    before = (run / "assignments.csv").read_text()
+    if damage == "no assignments":
+        (run / "assignments.csv").unlink()
+    elif damage == "few assignments":
+        (run / "assignments.csv").write_text("".join(before.splitlines(keepends=True)[:4]))
+    else:
+        (run / "result.json").write_text("{}" if damage == "empty result" else '{"known": [], "novel": [3]}')
+    words = [command, run, *more.get(command, [])]
+    remedy = f"remove {run / 'result.json'} and call `newfound resume {run}`"
+    refused(newfound(*words), remedy)
+    assert not (finished / "to").exists()
+    (run / "result.json").unlink()
+    assert newfound("resume", run)[0] == 0
+    assert (run / "assignments.csv").read_text() == before
+    assert newfound(*words)[0] == 0
+
+
+def test_categories_that_a_model_does_not_know_are_a_damaged_run(newfound, tmp_path):
+    run = tmp_path / "run"
+    assert (
+        newfound("discover", "--dataset", "digits", "--method", "kmeans", "--set", "stage1.epochs=1", "--out", run)[0]
+        == 0
+    )
+    text = (run / "assignments.csv").read_text()
+    (run / "assignments.csv").write_text(text.replace("novel-01", "other"))
+    refused(newfound("evaluate", run), run / "assignments.csv", "does not fit the images", "'other'", "newfound resume")
+
+
 # Files of weights
 
 

@@ -45,14 +45,6 @@ def _keep_again(run: Run, device: str, reporter: Reporter) -> Kept:
     run.remember(reading.collection)
     engine = Engine(reading.collection, pick_device(device), seed=run.call.seed, reporter=reporter)
     features = engine.features(model, engine.train_images, title="reading features", of=model.features)
-    row_of = {row["image"]: row for row in run.read_assignments()}
-    number = {name: i for i, name in enumerate(model.novel)}
-    try:
-        found = [row_of[name] for name in reading.names.unlabelled]
-        assignments = np.array([number[row["category"]] for row in found])
-        confidence = np.array([float(row["confidence"]) for row in found])
-    except (KeyError, ValueError) as error:
-        raise UserError(f"assignments.csv of {run.folder} does not fit the images: {error!r}") from None
-    return keep(
-        run, reading.collection, reading.names.unlabelled, features, assignments, confidence, len(model.novel), reporter
-    )
+    names = reading.names.unlabelled
+    assignments, confidence = (np.array(column) for column in run.read_assigned(names, model.novel))
+    return keep(run, reading.collection, names, features, assignments, confidence, len(model.novel), reporter)
