@@ -170,9 +170,10 @@ def discover(
         hold_out=None if hold_out is None else float(hold_out),
     ).absolute()
     folder = Path(out)
-    _require_outside(source, folder, "--out")
+    images = {"--labelled": source.labelled, "--unlabelled": source.unlabelled}
+    _require_outside(folder, "--out", images)
     if cache:
-        _require_outside(source, Path(cache), "--cache")
+        _require_outside(Path(cache), "--cache", images | {"--out": str(folder)})
     with _interrupted("interrupted before the run began; call again"):
         import torch
 
@@ -245,11 +246,12 @@ def _how_to_go_on(run: Run) -> str:
     return f"go on with `newfound resume {run.folder}`"
 
 
-def _require_outside(source: Source, folder: Path, option: str) -> None:
-    """Stop if ``folder`` lies among the images: what is written there would be read as images the next time."""
-    for name, root in (("--labelled", source.labelled), ("--unlabelled", source.unlabelled)):
+def _require_outside(folder: Path, option: str, others: Mapping[str, str | None]) -> None:
+    """Stop if ``folder`` lies in another's place: among images what is written would be read as images the next time,
+    and a run begins in an empty folder."""
+    for name, root in others.items():
         if root and Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(root)):
-            raise UserError(f"{option} {folder} lies inside {name} {root}, among the images: choose a place outside")
+            raise UserError(f"{option} {folder} lies inside {name} {root}: choose a place outside")
 
 
 def _check_numbers(seed: int, threads: int) -> None:

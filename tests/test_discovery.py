@@ -140,6 +140,14 @@ def test_nothing_is_written_among_the_images(option, role, folders, tmp_path):
     assert not (folders[role] / "new").exists()
 
 
+@pytest.mark.parametrize("place", ["run", "run/cache", "link/cache"])
+def test_no_cache_is_made_in_the_run(place, folders, tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "run")
+    with pytest.raises(UserError, match=r"^--cache .* lies inside --out .*: choose a place outside"):
+        newfound.discover(**folders, method="kmeans", out=tmp_path / "run", cache=tmp_path / place)
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.fixture
 def no_reading(monkeypatch):
     def read(*_):
