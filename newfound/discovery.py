@@ -28,7 +28,7 @@ from newfound.files import write_json
 from newfound.mapping import brief, to_mapping, whole_number
 from newfound.methods import get_method
 from newfound.progress import Reporter
-from newfound.recipe import backbone_changes, resolve_settings
+from newfound.recipe import backbone_changes, check_backbone, resolve_settings
 from newfound.run import MOST_THREADS, Call, Run, check_free, claimed
 from newfound.settings import Settings
 
@@ -189,6 +189,7 @@ def discover(
         )
         changes = backbone_changes(chosen.method, chosen.backbone, backbone_arch, bool(features), place)
         resolved = resolve_settings(chosen.method, chosen.recipe, changes | chosen.changes | given)
+        check_backbone(resolved, changes, bool(features), place)
         with claimed(folder):
             reading = read_call(call, resolved, reporter)
             torch.set_num_threads(call.threads)

@@ -48,6 +48,21 @@ def backbone_changes(
     }
 
 
+def check_backbone(settings: Settings, loaded: dict[str, Any], features: bool, cache: Path) -> None:
+    """Stop, before a run begins, where its settings name weights that cannot be had; ``loaded`` is what
+    ``backbone_changes`` gave, after it had them."""
+    if not isinstance(settings, FeatureSettings):
+        return
+    named = {"network": settings.network, "weights": settings.weights, "digest": settings.digest}
+    if named.items() <= ({"weights": "", "digest": ""} | loaded).items():
+        return
+    if features:
+        raise UserError("--features are what a network made of images: leave network, weights and digest out of --set")
+    from newfound.nets.pretrained import load_backbone
+
+    load_backbone(cache=cache, **named)
+
+
 def resolve_settings(method: str, recipe: str, changes: Mapping[str, Any]) -> Settings:
     """The recipe with ``changes`` over it, checked."""
     from newfound import nets  # imports torch

@@ -579,6 +579,29 @@ def test_damaged_weights_are_no_backbone(newfound, trees, weights, damage):
 
 
 @pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("network=resnet18", "nobody has trained the network resnet18"),
+        ("network=features", "nobody has trained the network features"),
+        ("weights=nowhere.safetensors", "'nowhere.safetensors' cannot be read"),
+        ("digest=abc", "not those this run began with"),
+    ],
+)
+def test_a_network_in_the_settings_that_cannot_be_had_leaves_no_run(newfound, trees, weights, setting, words):
+    more = [] if setting.startswith("network") else ["--backbone", weights]
+    refused(newfound(*folders(trees, "--method", "apl-features", *more, "--set", setting)), words)
+    assert not (trees / "run").exists()
+
+
+@pytest.mark.parametrize("setting", ["network=resnet18", "weights=net.safetensors", "digest=abc"])
+def test_features_take_no_network(newfound, tmp_path, setting):
+    words = [f"--{name}={path}" for name, path in embeddings.write(tmp_path / "data").items()]
+    found = newfound("discover", *words, "--novel", 4, *FEATURES, "--set", setting, "--out", tmp_path / "run")
+    refused(found, "leave network, weights and digest out of --set")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
     "change",
     [
         {"dimension": 2**16, "network": "features", "image": {"channels": 2**16, "size": 1}},

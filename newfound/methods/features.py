@@ -14,7 +14,6 @@ from newfound.data.collection import Collection
 from newfound.data.vectors import VectorStore
 from newfound.engine.frozen import frozen_features, seconds_per_image, uncomputed
 from newfound.engine.loop import Engine
-from newfound.errors import UserError
 from newfound.methods.apl import as_model
 from newfound.methods.headtraining import HeadTraining
 from newfound.methods.kmeans import find_clusters
@@ -141,10 +140,7 @@ class FeatureAPL:
         return max(1, min(self.settings.whitening.dimension, shape[0] - 1, shape[1]))
 
     def _backbone(self, engine: Engine) -> Backbone:
-        backbone = load_backbone(self.settings.network, self.settings.weights, engine.cache)
-        if self.settings.digest not in ("", backbone.digest()):
-            place = self.settings.weights or self.settings.network
-            raise UserError(f"the weights of {place} are not those this run began with: start a new run")
+        backbone = load_backbone(self.settings.network, self.settings.weights, engine.cache, self.settings.digest)
         mean, deviation = self.settings.mean or backbone.mean, self.settings.deviation or backbone.deviation
         return dataclasses.replace(backbone, mean=mean, deviation=deviation)
 

@@ -92,9 +92,9 @@ def find_backbone(text: str, cache: Path | None, architecture: str | None = None
     return load_backbone(text, "", cache)
 
 
-def load_backbone(network: str, weights: str, cache: Path | None) -> Backbone:
-    """That network, "" to recognise it, with the weights of that file, "" for those its name stands for; what had to
-    be converted is kept in the folder ``cache``."""
+def load_backbone(network: str, weights: str, cache: Path | None, digest: str = "") -> Backbone:
+    """That network, "" to recognise it, with the weights of that file, "" for those its name stands for, which have
+    the ``digest`` if one is given; what had to be converted is kept in the folder ``cache``."""
     mean, deviation = IMAGENET
     if weights:
         network, size, net = load_file(Path(weights), network or None)
@@ -108,7 +108,10 @@ def load_backbone(network: str, weights: str, cache: Path | None) -> Backbone:
         mean, deviation = (127 / 255,) * 3, (128 / 255,) * 3  # (x - 127) / 128 for pixels 0 to 255
     else:
         raise UserError(f"nobody has trained the network {network}: give its weights with --backbone FILE.safetensors")
-    return Backbone(network, weights, net.eval().requires_grad_(False), size, mean, deviation)
+    found = Backbone(network, weights, net.eval().requires_grad_(False), size, mean, deviation)
+    if digest not in ("", found.digest()):
+        raise UserError(f"the weights of {weights or network} are not those this run began with: start a new run")
+    return found
 
 
 def _fill(net: Net, weights: Mapping[str, Tensor], where: str) -> None:
