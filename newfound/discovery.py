@@ -28,7 +28,7 @@ from newfound.files import write_json
 from newfound.mapping import brief, to_mapping, whole_number
 from newfound.methods import get_method
 from newfound.progress import Reporter
-from newfound.recipe import backbone_changes, check_backbone, resolve_settings
+from newfound.recipe import backbone_changes, check_backbone, check_network, resolve_settings
 from newfound.run import MOST_THREADS, Call, Run, check_free, claimed
 from newfound.settings import Settings
 
@@ -192,6 +192,7 @@ def discover(
         check_backbone(resolved, changes, bool(features), place)
         with claimed(folder):
             reading = read_call(call, resolved, reporter)
+            check_network(resolved, *reading.collection.train.shape[:2])
             torch.set_num_threads(call.threads)
             clock = Clock(budget, monotonic() - began)
             planned = plan_epochs(resolved, reading.collection, call, clock, given, chosen.free)

@@ -29,7 +29,7 @@ from newfound.methods.outcome import learn_strangeness
 from newfound.model import Model, load_model
 from newfound.predict import calibrate, require_calibrated
 from newfound.progress import Reporter
-from newfound.recipe import default_recipe, resolve_settings
+from newfound.recipe import check_network, default_recipe, resolve_settings
 from newfound.run import Run
 from newfound.settings import FeatureSettings
 
@@ -87,6 +87,7 @@ class Discoverer(ClusterMixin, BaseEstimator):
                 f"a float array [N, D] holds features, which are for the method apl-features; {self.method} learns "
                 "from images: uint8 [N, H, W] or [N, H, W, C], or paths"
             )
+        check_network(settings, *store.shape[:2])
         names, numbers = _number_labels(labels, len(store))
         unknown = np.flatnonzero(numbers < 0)
         rng = np.random.default_rng([seed, 0xDA7A])

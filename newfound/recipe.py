@@ -12,7 +12,7 @@ import yaml
 from newfound.errors import UserError
 from newfound.mapping import brief, cut, from_mapping, override
 from newfound.methods import get_method
-from newfound.settings import FeatureSettings, Settings
+from newfound.settings import APLSettings, FeatureSettings, Settings
 
 
 def default_recipe(method: str, *suffixes: str) -> str:
@@ -84,6 +84,32 @@ def resolve_settings(method: str, recipe: str, changes: Mapping[str, Any]) -> Se
     if isinstance(settings, FeatureSettings) and settings.tune.blocks:
         _check_tuning(settings.network, settings.tune.blocks)
     return settings
+
+
+def check_network(settings: Settings, channels: int, size: int) -> None:
+    """Stop, before a run begins, where its network cannot take images of that shape, or the views that stage I makes of
+    them. A network that others have trained has its images resized."""
+    import torch
+
+    from newfound import nets
+
+    if isinstance(settings, FeatureSettings):
+        return
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        net = nets.build(settings.network, channels, size).eval()
+        if not isinstance(settings, APLSettings) or not settings.instance:
+            return
+        from newfound.methods.representation import stage1_views
+
+        views = stage1_views(settings, size)
+        side = views.extra_size if views.extra else size
+        try:
+            net(torch.zeros(1, channels, side, side))
+        except (RuntimeError, ValueError):
+            raise UserError(
+                f"the network {settings.network} for images of {size} pixels cannot take extra views of {side}: choose "
+                f"another network, or --set views.extra_size={size}, or --set views.extra=0 for none"
+            ) from None
 
 
 def _check_tuning(network: str, blocks: int) -> None:

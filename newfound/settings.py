@@ -114,7 +114,7 @@ class MultiView:
 
     domain: Literal["natural", "symbolic"] = "natural"
     extra: int = number(6, 0, 16)
-    extra_size: int | None = number(None, 1, 1024)
+    extra_size: int | None = number(None, 4, 1024)
     appearance: bool = True
     """Colours, grey, blur, solarisation."""
     geometric: bool | None = None

@@ -191,6 +191,18 @@ def test_embeddings_refuse_such_numbers_too(newfound, tmp_path, number):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--method", "apl", "--set", "network=vgg6", "--set", "data.size=32", "--set", "views.extra_size=16"],
+        ["--method", "kmeans", "--set", "network=vgg6", "--set", "data.size=8"],
+    ],
+)
+def test_images_that_the_network_cannot_take_leave_no_run(newfound, trees, more):
+    refused(newfound(*folders(trees, *more)), "the network vgg6", "choose")
+    assert not (trees / "run").exists()
+
+
 # Images that come twice, and files that are no images
 
 

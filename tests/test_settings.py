@@ -6,7 +6,7 @@ import pytest
 from newfound.errors import UserError
 from newfound.mapping import from_mapping, override, to_mapping
 from newfound.methods import METHODS
-from newfound.recipe import load_recipe, parse_changes, recipe_names, resolve_settings
+from newfound.recipe import check_network, load_recipe, parse_changes, recipe_names, resolve_settings
 from newfound.settings import KMeansSettings
 
 
@@ -88,6 +88,7 @@ def test_what_does_not_fit_is_refused_with_a_sentence(changes, complaint):
             {"refinement.whole_scale": [0.0, 1.0]},
             "refinement.whole_scale is .0.0, 1.0.; it has to be two numbers above",
         ),
+        ({"views.extra_size": 1}, "views.extra_size is 1; it has to be from 4 to 1,024"),
         ({"views.blur": [1]}, "views.blur is .1.0.; it has to be three probabilities"),
         ({"views.solarise": [0, 2, 0]}, "it has to be three probabilities, from 0 to 1"),
         ({"refinement.nesterov": True, "refinement.momentum": 0}, "refinement.nesterov needs a momentum above 0"),
@@ -175,3 +176,33 @@ def test_a_value_that_yaml_trips_over_is_refused(value, tmp_path):
 def test_what_could_not_train_is_refused(changes, complaint):
     with pytest.raises(UserError, match=complaint):
         resolve_settings("apl", "apl-digits", changes)
+
+
+@pytest.mark.parametrize(
+    ("network", "size", "changes"),
+    [
+        ("vgg6", 32, {"views.extra_size": 16}),
+        ("vit-tiny-16", 32, {"views.domain": "natural"}),
+        ("vgg6", 8, {}),
+        ("tiny", 4, {}),
+        ("resnet18", 96, {"views.blur": [1, 1, 1], "views.extra_size": 4, "views.domain": "natural"}),
+    ],
+)
+def test_views_that_the_network_cannot_take_are_refused(network, size, changes):
+    settings = resolve_settings("apl", "apl-digits", changes | {"network": network})
+    with pytest.raises(UserError, match=r"the network .* (cannot take|needs images)|blur_kernel is 13"):
+        check_network(settings, 3, size)
+
+
+@pytest.mark.parametrize(
+    ("network", "size", "changes"),
+    [
+        ("vgg6", 32, {}),
+        ("vgg6", 32, {"views.extra_size": 16, "views.extra": 0}),
+        ("vgg6", 32, {"views.extra_size": 16, "instance": False}),
+        ("tiny", 8, {"views.extra_size": 4}),
+        ("resnet18", 32, {"views.domain": "natural"}),
+    ],
+)
+def test_views_that_the_network_can_take_are_taken(network, size, changes):
+    check_network(resolve_settings("apl", "apl-digits", changes | {"network": network}), 1, size)
