@@ -1,3 +1,17 @@
-from newfound.cli import main
+"""The command `newfound`. Ctrl-C while it is still being imported is one line, as it is later."""
 
-main()
+import sys
+
+
+def main() -> None:
+    """Run the command line."""
+    try:
+        from newfound.cli import main as run
+    except KeyboardInterrupt:
+        print("newfound: interrupted", file=sys.stderr)
+        sys.exit(130)
+    run()
+
+
+if __name__ == "__main__":
+    main()

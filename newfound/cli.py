@@ -9,7 +9,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -17,9 +17,6 @@ from newfound._version import __version__
 from newfound.errors import Diverged, UserError
 from newfound.printing import print_discovery, print_figures, print_summary, write
 from newfound.progress import Reporter
-
-if TYPE_CHECKING:
-    pass
 
 T = TypeVar("T")
 
@@ -367,7 +364,7 @@ def _status() -> int:
     try:
         status = int(app(sys.argv[1:] or ["--help"], standalone_mode=False) or 0)
         sys.stdout.flush()  # here, where a full disk is still a sentence
-        return status
+        return _complain("interrupted", 130) if status == 130 else status  # typer ends Ctrl-C without a word
     except UserError as error:
         return _complain(str(error), 2)
     except WRONG_CALL as error:

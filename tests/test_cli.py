@@ -326,6 +326,14 @@ def test_ctrl_c_says_how_to_go_on_wherever_it_comes(monkeypatch, capsys, tmp_pat
     assert found == (130, f"newfound: interrupted; go on with `newfound resume {run}`\n")
 
 
+@pytest.mark.parametrize("module", ["typer", "torch"])
+def test_ctrl_c_while_modules_are_imported_is_one_line_and_status_130(module, monkeypatch, tmp_path):
+    (tmp_path / f"{module}.py").write_text("raise KeyboardInterrupt")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    done = newfound("discover", "--dataset", "digits", "--out", tmp_path / "run")
+    assert (done.returncode, done.stderr) == (130, "newfound: interrupted\n")
+
+
 def test_resume_takes_a_device(tmp_path, finished, monkeypatch, capsys):
     import shutil
 
