@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -33,6 +34,16 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
         temporary.unlink(missing_ok=True)
         raise
     sync(path.parent)
+
+
+def clear_unfinished(folder: Path, names: str = "*", idle: float = 0) -> None:
+    """Remove what processes that were killed left half written of such names in a folder: all of it, where nobody else
+    writes there, or what has not been written to for ``idle`` seconds."""
+    for left in (*folder.glob(f".{names}.writing"), *folder.glob(f".{names}.retired")):
+        with contextlib.suppress(OSError):  # gone meanwhile
+            if time.time() - max(path.stat().st_mtime for path in (left, *left.rglob("*"))) < idle:
+                continue
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -20,7 +20,7 @@ from newfound.auto import Choice
 from newfound.data.collection import Collection
 from newfound.data.sources import Source
 from newfound.errors import UserError
-from newfound.files import write_json, write_text
+from newfound.files import clear_unfinished, write_json, write_text
 from newfound.mapping import brief, from_mapping, to_mapping
 from newfound.methods import get_method
 from newfound.recipe import load_yaml
@@ -135,6 +135,7 @@ class Run:
                 raise UserError(f"the run {self.folder} is in use by another process") from None
             except OSError as error:
                 raise UserError(f"the run {self.folder} cannot be locked: {_reason(error)}") from None
+            clear_unfinished(self.folder)
             yield
 
     def remember(self, collection: Collection) -> None:

@@ -552,6 +552,15 @@ def test_categories_that_a_model_does_not_know_are_a_damaged_run(newfound, tmp_p
     refused(newfound("evaluate", run), run / "assignments.csv", "does not fit the images", "'other'", "newfound resume")
 
 
+def test_what_a_killed_process_left_half_written_in_a_run_goes(newfound, finished):
+    run = finished / "run"
+    (run / "result.json").unlink()
+    (run / ".result.json.77.writing").write_text("{")
+    (run / ".model.77.writing").mkdir()
+    assert newfound("resume", run)[0] == 0
+    assert [path.name for path in run.glob(".*")] == [".lock"]
+
+
 # Files of weights
 
 

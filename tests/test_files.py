@@ -1,6 +1,9 @@
+import os
+import time
+
 import pytest
 
-from newfound.files import new_directory, write_json, write_text
+from newfound.files import clear_unfinished, new_directory, write_json, write_text
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
@@ -44,3 +47,18 @@ def test_a_folder_is_replaced_by_its_successor(tmp_path):
             (folder / text).write_text("x")
     assert [p.name for p in (tmp_path / "model").iterdir()] == ["new"]
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
+
+
+def test_what_was_left_half_written_goes_once_nobody_writes_to_it(tmp_path):
+    for name in (".images-a.7.writing", ".images-b.7.writing", ".other.7.writing", "images-c", ".images-d"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "pixels.bin").write_text("x")
+    (tmp_path / ".images-e.7.retired").mkdir()
+    ago = time.time() - 100
+    for path in (*tmp_path.iterdir(), *tmp_path.rglob("*.bin")):
+        os.utime(path, (ago, ago))
+    os.utime(tmp_path / ".images-b.7.writing" / "pixels.bin")
+    clear_unfinished(tmp_path, "images-*", idle=50)
+    assert {p.name for p in tmp_path.iterdir()} == {".images-b.7.writing", ".other.7.writing", "images-c", ".images-d"}
+    clear_unfinished(tmp_path)
+    assert {p.name for p in tmp_path.iterdir()} == {"images-c", ".images-d"}

@@ -16,7 +16,7 @@ from newfound.data.disk import DiskStore
 from newfound.data.parallel import decode_blocks
 from newfound.data.store import ImageStore, digest_images
 from newfound.errors import UserError
-from newfound.files import new_directory
+from newfound.files import clear_unfinished, new_directory
 from newfound.progress import Reporter
 
 FORMAT = 1
@@ -24,6 +24,9 @@ FORMAT = 1
 
 RESIDENT = 2**30
 """Bytes up to which decoded images are held in memory."""
+
+ABANDONED = 24 * 3600
+"""Seconds without a byte after which nobody is still decoding; on a shared disk it may be another machine that is."""
 
 
 class Decoded(NamedTuple):
@@ -61,6 +64,7 @@ def decode_cached(
     if not (folder / "index.json").is_file():
         try:
             cache.mkdir(parents=True, exist_ok=True)
+            clear_unfinished(cache, "images-*", ABANDONED)
             _decode_to(folder, paths, size, channels, reporter, workers)
         except OSError as error:
             if len(paths) * channels * size * size > resident:

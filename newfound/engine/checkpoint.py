@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from newfound.errors import UserError
-from newfound.files import new_directory
+from newfound.files import clear_unfinished, new_directory
 from newfound.progress import Reporter
 
 FORMAT = 1
@@ -47,8 +47,8 @@ class Checkpoints:
             file.write_bytes(save({k: v.detach().cpu().contiguous() for k, v in tensors.items()}))
             content = {"format": FORMAT, "stage": stage, "step": step, "bytes": file.stat().st_size, **state}
             (folder / "state.json").write_text(json.dumps(content), encoding="utf-8")
-        unfinished = list(self.folder.glob(".*.writing"))  # of processes that were killed while writing
-        for old in self._paths(stage)[1 if last else KEPT :] + unfinished:
+        clear_unfinished(self.folder)
+        for old in self._paths(stage)[1 if last else KEPT :]:
             shutil.rmtree(old, ignore_errors=True)
 
     def latest(self, stage: str) -> Checkpoint | None:

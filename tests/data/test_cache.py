@@ -1,5 +1,6 @@
 import io
 import json
+import os
 import time
 
 import numpy as np
@@ -139,6 +140,16 @@ def test_an_interrupted_reading_stops_soon_and_leaves_no_cache(files, tmp_path, 
         decode_cached(files[:1] * 4000, 4, cache=cache, reporter=Reporter(stream=CtrlC()), workers=2)
     assert 0 < len(read_so_far) < 1000
     assert list(cache.iterdir()) == []
+
+
+def test_what_a_killed_reading_left_goes_after_a_day(files, tmp_path):
+    old, new = (tmp_path / "cache" / f".images-{name}.7.writing" for name in ("old", "new"))
+    for folder in (old, new):
+        folder.mkdir(parents=True)
+    os.utime(old, (time.time() - 25 * 3600,) * 2)
+    read(files, tmp_path / "cache")
+    assert not old.exists()
+    assert new.exists(), "somebody may still be reading"
 
 
 def test_the_cache_is_the_users(monkeypatch, tmp_path):
