@@ -38,12 +38,19 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
 
 def clear_unfinished(folder: Path, names: str = "*", idle: float = 0) -> None:
     """Remove what processes that were killed left half written of such names in a folder: all of it, where nobody else
-    writes there, or what has not been written to for ``idle`` seconds."""
-    for left in (*folder.glob(f".{names}.writing"), *folder.glob(f".{names}.retired")):
+    writes there, or what has not been written to for ``idle`` seconds. What was to be replaced, and by then was not, is
+    the only one there is: it stays."""
+    replaced = [left for left in folder.glob(f".{names}.retired") if _target(left).exists()]
+    for left in (*folder.glob(f".{names}.writing"), *replaced):
         with contextlib.suppress(OSError):  # gone meanwhile
             if time.time() - max(path.stat().st_mtime for path in (left, *left.rglob("*"))) < idle:
                 continue
             shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+
+def _target(left: Path) -> Path:
+    """What ".NAME.PID.retired" was to make room for: NAME."""
+    return left.with_name(left.name[1:].rsplit(".", 2)[0])
 
 
 def write_bytes(path: Path, content: bytes) -> None:

@@ -12,8 +12,6 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
-import numpy as np
-
 from newfound.errors import UserError
 
 T = TypeVar("T")
@@ -75,7 +73,7 @@ def _did_you_mean(key: str, known: Mapping[str, Any]) -> str:
 
 
 def _convert(value: Any, hint: Any, spec: dataclasses.Field[Any], where: str, name: str) -> Any:
-    if isinstance(value, np.generic | np.ndarray):  # which neither YAML nor JSON can hold
+    if hasattr(value, "tolist"):  # of numpy, which neither YAML nor JSON can hold
         value = value.tolist()
     if dataclasses.is_dataclass(hint):
         return _from_mapping(typing.cast(type, hint), value, where, f"{name}.")

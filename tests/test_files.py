@@ -53,7 +53,7 @@ def test_what_was_left_half_written_goes_once_nobody_writes_to_it(tmp_path):
     for name in (".images-a.7.writing", ".images-b.7.writing", ".other.7.writing", "images-c", ".images-d"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "pixels.bin").write_text("x")
-    (tmp_path / ".images-e.7.retired").mkdir()
+    (tmp_path / ".images-c.7.retired").mkdir()
     ago = time.time() - 100
     for path in (*tmp_path.iterdir(), *tmp_path.rglob("*.bin")):
         os.utime(path, (ago, ago))
@@ -62,3 +62,13 @@ def test_what_was_left_half_written_goes_once_nobody_writes_to_it(tmp_path):
     assert {p.name for p in tmp_path.iterdir()} == {".images-b.7.writing", ".other.7.writing", "images-c", ".images-d"}
     clear_unfinished(tmp_path)
     assert {p.name for p in tmp_path.iterdir()} == {"images-c", ".images-d"}
+
+
+def test_what_was_to_be_replaced_when_a_process_was_killed_stays_where_it_is_the_only_one(tmp_path):
+    for name in (".model.7.retired", ".model.7.writing"):
+        (tmp_path / name).mkdir()
+    clear_unfinished(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == [".model.7.retired"]
+    (tmp_path / "model").mkdir()
+    clear_unfinished(tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]
