@@ -25,7 +25,7 @@ from newfound.data.sources import Request, Source
 from newfound.errors import Interrupted, UserError
 from newfound.figures import evaluate_run
 from newfound.files import write_json
-from newfound.mapping import brief, to_mapping, whole_number
+from newfound.mapping import brief, real_number, to_mapping, whole_number
 from newfound.methods import get_method
 from newfound.progress import Reporter
 from newfound.recipe import backbone_changes, check_backbone, check_network, resolve_settings
@@ -167,7 +167,7 @@ def discover(
         task=task,
         features=str(features) if features else None,
         ids=str(ids) if ids else None,
-        hold_out=None if hold_out is None else float(hold_out),
+        hold_out=None if hold_out is None else real_number(hold_out, "--hold-out"),
     ).absolute()
     folder = Path(out)
     images = {"--labelled": source.labelled, "--unlabelled": source.unlabelled}

@@ -11,6 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+ABANDONED = 24 * 3600
+"""Seconds without a byte after which nobody is still writing; on a shared disk it may be another machine that is."""
+
 
 def sync(path: Path) -> None:
     """Make a file's content, or the names in a folder, survive a power failure."""
@@ -36,14 +39,14 @@ def new_file(path: Path) -> Iterator[BinaryIO]:
     sync(path.parent)
 
 
-def clear_unfinished(folder: Path, names: str = "*", idle: float = 0) -> None:
-    """Remove what processes that were killed left half written of such names in a folder: all of it, where nobody else
-    writes there, or what has not been written to for ``idle`` seconds. What was to be replaced, and by then was not, is
-    the only one there is: it stays."""
+def clear_unfinished(folder: Path, names: str = "*", idle: float = ABANDONED) -> None:
+    """Remove what processes that were killed left half written of such names in a folder: what has not been written to
+    for ``idle`` seconds, or, with 0, all of it, where nobody else writes. What was to be replaced, and by then was not,
+    is the only one there is: it stays."""
     replaced = [left for left in folder.glob(f".{names}.retired") if _target(left).exists()]
     for left in (*folder.glob(f".{names}.writing"), *replaced):
         with contextlib.suppress(OSError):  # gone meanwhile
-            if time.time() - max(path.stat().st_mtime for path in (left, *left.rglob("*"))) < idle:
+            if idle and time.time() - max(path.stat().st_mtime for path in (left, *left.rglob("*"))) < idle:
                 continue
             shutil.rmtree(left) if left.is_dir() else left.unlink()
 

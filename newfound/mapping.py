@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import numbers
 import operator
 import reprlib
 import types
@@ -42,6 +43,13 @@ def whole_number(value: Any, name: str) -> int:
         return operator.index(value)
     except TypeError:
         raise UserError(f"{name} {brief(value)}: it has to be a whole number") from None
+
+
+def real_number(value: Any, name: str) -> float:
+    """The value as Python's own number, whichever kind of one it is; a UserError calls it ``name``."""
+    if not isinstance(value, numbers.Real):
+        raise UserError(f"{name} {brief(value)}: it has to be a number")
+    return float(value)
 
 
 def from_mapping(cls: type[T], mapping: Mapping[str, Any], where: str) -> T:

@@ -57,7 +57,9 @@ def check_backbone(settings: Settings, loaded: dict[str, Any], features: bool, c
     if named.items() <= ({"weights": "", "digest": ""} | loaded).items():
         return
     if features:
-        raise UserError("--features are what a network made of images: leave network, weights and digest out of --set")
+        raise UserError(
+            "--features are what a network made of images: settings must not name its network, weights or digest"
+        )
     from newfound.nets.pretrained import load_backbone
 
     load_backbone(cache=cache, **named)
@@ -97,11 +99,13 @@ def check_network(settings: Settings, channels: int, size: int) -> None:
         return
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         net = nets.build(settings.network, channels, size).eval()
-        if not isinstance(settings, APLSettings) or not settings.instance:
+        if not isinstance(settings, APLSettings):
             return
         from newfound.methods.representation import stage1_views
 
         views = stage1_views(settings, size)
+        if not settings.instance:  # the extra views, which are made, are not looked at
+            return
         side = views.extra_size if views.extra else size
         try:
             net(torch.zeros(1, channels, side, side))

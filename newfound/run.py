@@ -177,10 +177,11 @@ class Run:
         self.write_table(CONFUSION, CONFUSION_COLUMNS, (row for rows in parts.values() for row in rows))
 
     def model_folder(self) -> Path:
-        """Where the model of the run is, which is finished."""
-        if not self.finished:
+        """Where the model of the run is, which has been written: it comes all at once."""
+        folder = self.folder / "model"
+        if not folder.exists():
             raise self._unfinished()
-        return self.folder / "model"
+        return folder
 
     def read_result(self) -> dict[str, Any]:
         """What result.json holds: at least the names of the known and the novel categories."""
@@ -231,7 +232,7 @@ class Run:
 
     def _damaged(self, name: str, reason: str) -> UserError:
         """What to say of a file of a finished run; a run that has no result is resumed to make it again."""
-        again = f"remove {self.folder / 'result.json'} and call `newfound resume {self.folder}` to have it made again"
+        again = f"move {self.folder / 'result.json'} away and call `newfound resume {self.folder}` to make it again"
         return UserError(f"{self.folder / name} {reason}: {again}")
 
 

@@ -254,8 +254,8 @@ class Refinement(Plan):
     whole_scale: tuple[float, ...] | None = None
     """How much of an image its views show, at least and at most; none takes stage I's whole views."""
     teacher: float = number(0.0, 0, 1)
-    """Momentum of a teacher, the moving average of encoder and classifier, whose word the labels are: it holds on to
-    what stage I found. 0 is without one: the network labels for itself."""
+    """Momentum of a teacher, the moving average of encoder and classifier, whose word the labels are; 0 is
+    without one: the network labels for itself."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

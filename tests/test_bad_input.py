@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import sys
+import time
 
 import embeddings
 import numpy as np
@@ -200,6 +201,15 @@ def test_embeddings_refuse_such_numbers_too(newfound, tmp_path, number):
 )
 def test_images_that_the_network_cannot_take_leave_no_run(newfound, trees, more):
     refused(newfound(*folders(trees, *more)), "the network vgg6", "choose")
+    assert not (trees / "run").exists()
+
+
+def test_views_that_cannot_be_made_leave_no_run_though_nothing_looks_at_them(newfound, trees):
+    views = ["--set", "instance=false", "--set", "data.size=72", "--set", "views.extra_size=4"]
+    found = newfound(
+        *folders(trees, "--method", "apl", "--recipe", "apl-folder-natural", "--set", "network=tiny", *views)
+    )
+    refused(found, "blur_kernel is 13")
     assert not (trees / "run").exists()
 
 
@@ -532,7 +542,7 @@ def test_a_damaged_run_says_how_it_is_mended_and_can_be(newfound, finished, made
     else:
         (run / "result.json").write_text("{}" if damage == "empty result" else '{"known": [], "novel": [3]}')
     words = [command, run, *more.get(command, [])]
-    remedy = f"remove {run / 'result.json'} and call `newfound resume {run}`"
+    remedy = f"move {run / 'result.json'} away and call `newfound resume {run}`"
     refused(newfound(*words), remedy)
     assert not (finished / "to").exists()
     (run / "result.json").unlink()
@@ -552,13 +562,22 @@ def test_categories_that_a_model_does_not_know_are_a_damaged_run(newfound, tmp_p
     refused(newfound("evaluate", run), run / "assignments.csv", "does not fit the images", "'other'", "newfound resume")
 
 
-def test_what_a_killed_process_left_half_written_in_a_run_goes(newfound, finished):
-    run = finished / "run"
+def test_what_a_killed_process_left_half_written_in_a_run_goes_and_what_another_writes_stays(newfound, finished):
+    run, days_ago = finished / "run", time.time() - 3 * 24 * 3600
     (run / "result.json").unlink()
     (run / ".result.json.77.writing").write_text("{")
     (run / ".model.77.writing").mkdir()
+    for path in run.glob(".*.writing"):
+        os.utime(path, (days_ago, days_ago))
+    (run / ".found.csv.78.writing").write_text("image,")  # predict --out, which takes no lock
     assert newfound("resume", run)[0] == 0
-    assert [path.name for path in run.glob(".*")] == [".lock"]
+    assert {path.name for path in run.glob(".*")} == {".lock", ".found.csv.78.writing"}
+
+
+def test_a_model_serves_without_the_result_of_its_run(newfound, finished, made_once):
+    (finished / "run" / "result.json").unlink()
+    assert newfound("predict", finished / "run", made_once / "pile")[0] == 0
+    assert load(finished / "run").model_
 
 
 # Files of weights
@@ -618,7 +637,7 @@ def test_a_network_in_the_settings_that_cannot_be_had_leaves_no_run(newfound, tr
 def test_features_take_no_network(newfound, tmp_path, setting):
     words = [f"--{name}={path}" for name, path in embeddings.write(tmp_path / "data").items()]
     found = newfound("discover", *words, "--novel", 4, *FEATURES, "--set", setting, "--out", tmp_path / "run")
-    refused(found, "leave network, weights and digest out of --set")
+    refused(found, "must not name its network")
     assert not (tmp_path / "run").exists()
 
 

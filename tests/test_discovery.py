@@ -72,6 +72,12 @@ def test_numbers_of_numpy_make_a_run_that_can_be_opened_again(folders, tmp_path)
     assert Run.open(found.folder).read_result()["seed"] == 3
 
 
+@pytest.mark.parametrize("value", ["a", [0.1], "0.1"])
+def test_a_share_that_is_no_number_is_refused(value, folders, tmp_path):
+    with pytest.raises(UserError, match=r"^--hold-out .*: it has to be a number$"):
+        newfound.discover(**folders, hold_out=value, out=tmp_path / "run")
+
+
 @pytest.mark.parametrize("change", [{"n_novel": 2.0}, {"n_novel": "2"}, {"seed": 1.5}, {"seed": None}, {"threads": ""}])
 def test_what_is_no_whole_number_is_refused(change, folders, tmp_path):
     with pytest.raises(UserError, match=r"^--(novel|seed|threads) .*: it has to be a whole number$"):

@@ -60,15 +60,16 @@ def test_what_was_left_half_written_goes_once_nobody_writes_to_it(tmp_path):
     os.utime(tmp_path / ".images-b.7.writing" / "pixels.bin")
     clear_unfinished(tmp_path, "images-*", idle=50)
     assert {p.name for p in tmp_path.iterdir()} == {".images-b.7.writing", ".other.7.writing", "images-c", ".images-d"}
-    clear_unfinished(tmp_path)
+    os.utime(tmp_path / ".other.7.writing", (time.time() + 100,) * 2)  # of a machine whose clock is ahead
+    clear_unfinished(tmp_path, idle=0)
     assert {p.name for p in tmp_path.iterdir()} == {"images-c", ".images-d"}
 
 
 def test_what_was_to_be_replaced_when_a_process_was_killed_stays_where_it_is_the_only_one(tmp_path):
     for name in (".model.7.retired", ".model.7.writing"):
         (tmp_path / name).mkdir()
-    clear_unfinished(tmp_path)
+    clear_unfinished(tmp_path, idle=0)
     assert [p.name for p in tmp_path.iterdir()] == [".model.7.retired"]
     (tmp_path / "model").mkdir()
-    clear_unfinished(tmp_path)
+    clear_unfinished(tmp_path, idle=0)
     assert [p.name for p in tmp_path.iterdir()] == ["model"]

@@ -25,9 +25,6 @@ FORMAT = 1
 RESIDENT = 2**30
 """Bytes up to which decoded images are held in memory."""
 
-ABANDONED = 24 * 3600
-"""Seconds without a byte after which nobody is still decoding; on a shared disk it may be another machine that is."""
-
 
 class Decoded(NamedTuple):
     """The images that could be read, their places [n] in the list of files, and why the others could not."""
@@ -64,7 +61,7 @@ def decode_cached(
     if not (folder / "index.json").is_file():
         try:
             cache.mkdir(parents=True, exist_ok=True)
-            clear_unfinished(cache, "images-*", ABANDONED)
+            clear_unfinished(cache, "images-*")
             _decode_to(folder, paths, size, channels, reporter, workers)
         except OSError as error:
             if len(paths) * channels * size * size > resident:

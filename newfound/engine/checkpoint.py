@@ -47,7 +47,7 @@ class Checkpoints:
             file.write_bytes(save({k: v.detach().cpu().contiguous() for k, v in tensors.items()}))
             content = {"format": FORMAT, "stage": stage, "step": step, "bytes": file.stat().st_size, **state}
             (folder / "state.json").write_text(json.dumps(content), encoding="utf-8")
-        clear_unfinished(self.folder)
+        clear_unfinished(self.folder, idle=0)
         for old in self._paths(stage)[1 if last else KEPT :]:
             shutil.rmtree(old, ignore_errors=True)
 

@@ -109,7 +109,7 @@ def load_backbone(network: str, weights: str, cache: Path | None, digest: str = 
     else:
         raise UserError(f"nobody has trained the network {network}: give its weights with --backbone FILE.safetensors")
     found = Backbone(network, weights, net.eval().requires_grad_(False), size, mean, deviation)
-    if digest not in ("", found.digest()):
+    if digest and digest != found.digest():
         raise UserError(f"the weights of {weights or network} are not those this run began with: start a new run")
     return found
 
