@@ -165,17 +165,20 @@ def wrong_calls(folder, finished):
     }
 
 
-def test_wrong_calls_end_with_one_line_and_status_2(tmp_path, finished):
+def test_wrong_calls_end_with_one_line_and_status_2(tmp_path, finished, monkeypatch, capsys):
     calls = wrong_calls(tmp_path, finished)
     for complaint, words in calls.items():
-        done = newfound(*words)
-        lines = [line for line in done.stderr.splitlines() if not line.startswith(("reading images", "warning"))]
-        assert done.returncode == 2, (words, done.stderr)
-        assert len(lines) == 1, (words, done.stderr)
+        monkeypatch.setattr(sys, "argv", ["newfound", *map(str, words)])
+        status, said = cli._status(), capsys.readouterr()
+        lines = [line for line in said.err.splitlines() if not line.startswith(("reading images", "warning"))]
+        assert status == 2, (words, said.err)
+        assert len(lines) == 1, (words, said.err)
         assert lines[0].startswith("newfound: ")
         assert complaint in lines[0], (words, lines)
-        assert done.stdout == ""
+        assert said.out == ""
     assert not (tmp_path / "new").exists(), "a call that failed left a run folder behind"
+    done = newfound(*words)
+    assert (done.returncode, done.stdout, done.stderr.splitlines()[-1]) == (2, "", lines[0])
 
 
 def test_changed_images_stop_a_resume(tmp_path, finished):
