@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 from newfound._version import __version__
 
 if TYPE_CHECKING:
-    from newfound.discovery import Discovery, discover, resume
     from newfound.errors import UserError
     from newfound.estimator import APL, Discoverer, load
+    from newfound.runs.discovery import Discovery, discover, resume
 
 _PLACES = {
     "APL": "newfound.estimator",
     "Discoverer": "newfound.estimator",
-    "Discovery": "newfound.discovery",
+    "Discovery": "newfound.runs.discovery",
     "UserError": "newfound.errors",
-    "discover": "newfound.discovery",
+    "discover": "newfound.runs.discovery",
     "load": "newfound.estimator",
-    "resume": "newfound.discovery",
+    "resume": "newfound.runs.discovery",
 }
 
 __all__ = ["APL", "Discoverer", "Discovery", "UserError", "__version__", "discover", "load", "resume"]

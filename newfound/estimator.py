@@ -12,6 +12,8 @@ import torch
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
+from newfound.config.mapping import brief, whole_number
+from newfound.config.settings import FeatureSettings
 from newfound.data.cache import decode_cached
 from newfound.data.collection import Collection, Task
 from newfound.data.embeddings import check_vectors
@@ -23,15 +25,13 @@ from newfound.engine.features import read_features
 from newfound.engine.loop import Engine
 from newfound.errors import UserError
 from newfound.evaluate.accuracy import clustering_accuracy
-from newfound.mapping import brief, whole_number
 from newfound.methods import get_method
-from newfound.methods.outcome import learn_strangeness
+from newfound.methods.base import learn_strangeness
 from newfound.model import Model, load_model
-from newfound.predict import calibrate, require_calibrated
+from newfound.plan.recipe import check_network, default_recipe, resolve_settings
 from newfound.progress import Reporter
-from newfound.recipe import check_network, default_recipe, resolve_settings
-from newfound.run import Run
-from newfound.settings import FeatureSettings
+from newfound.runfolder import Run
+from newfound.trust.reject import calibrate, require_calibrated
 
 Images = np.ndarray | Sequence[str | Path]
 

@@ -5,10 +5,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from newfound.engine.loop import Engine
 from newfound.engine.stage import Batch
-from newfound.methods.apl import APL
-from newfound.methods.representation import Representation
+from newfound.methods.apl.method import APL
+from newfound.methods.apl.representation import Representation
 from newfound.model import Encoder
-from newfound.recipe import resolve_settings
+from newfound.plan.recipe import resolve_settings
 
 TINY = {
     "stage1.epochs": 2,

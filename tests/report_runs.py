@@ -11,10 +11,11 @@ from newfound.data.sources import Source
 from newfound.data.store import ImageStore
 from newfound.evaluate.confusion import count_pairs
 from newfound.files import write_json
+from newfound.plan.call import Call
+from newfound.plan.recipe import resolve_settings
 from newfound.progress import Reporter
-from newfound.recipe import resolve_settings
 from newfound.report.keep import keep
-from newfound.run import Call, Run
+from newfound.runfolder import Run
 
 QUIET = Reporter(quiet=True)
 

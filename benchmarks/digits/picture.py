@@ -8,8 +8,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from newfound.demo import run_demo
 from newfound.progress import Reporter
+from newfound.runs.demo import run_demo
 
 ROOT = Path(__file__).parents[2]
 

@@ -45,9 +45,9 @@ def run_one(method: str, changes: dict[str, Any], seed: int, split: tuple[int, .
 
     from newfound.data.digits import read_digits, read_split
     from newfound.engine.loop import Engine
-    from newfound.figures import evaluate_run
     from newfound.methods import get_method
-    from newfound.recipe import resolve_settings
+    from newfound.plan.recipe import resolve_settings
+    from newfound.runs.figures import evaluate_run
 
     torch.set_num_threads(1)
     began = time.monotonic()
@@ -101,7 +101,7 @@ def main() -> None:
         (HERE.parents[1] / "docs" / "digits.md").write_text(page(json.loads(options.out.read_text())))
         return
     from newfound import __version__
-    from newfound.recipe import load_recipe, parse_changes
+    from newfound.plan.recipe import load_recipe, parse_changes
 
     if options.rehearse:
         splits = list(itertools.combinations((0, 2, 4, 6, 8), 2))
@@ -124,8 +124,8 @@ def main() -> None:
     import torch
 
     from newfound.data.digits import read_digits
-    from newfound.demo import pixel_rows
     from newfound.progress import Reporter
+    from newfound.runs.demo import pixel_rows
 
     git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=HERE, capture_output=True, text=True).stdout.strip()
     record = {

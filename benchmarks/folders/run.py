@@ -36,7 +36,7 @@ from newfound.data.folder import read_folders
 from newfound.engine.loop import Engine
 from newfound.evaluate.protocol import evaluate_unlabelled
 from newfound.methods import get_method
-from newfound.recipe import resolve_settings
+from newfound.plan.recipe import resolve_settings
 
 HERE = Path(__file__).parent
 SIDE = 32

@@ -24,15 +24,15 @@ from typing import Any
 import numpy as np
 import torch
 
+from newfound.config.mapping import to_mapping
 from newfound.data.cache import default_cache
 from newfound.data.cifar import read_cifar100
 from newfound.data.collection import Pool, Reading, assemble
 from newfound.engine.loop import Engine
-from newfound.figures import evaluate_run
-from newfound.mapping import to_mapping
 from newfound.methods import get_method
+from newfound.plan.recipe import parse_changes, resolve_settings
 from newfound.progress import Reporter
-from newfound.recipe import parse_changes, resolve_settings
+from newfound.runs.figures import evaluate_run
 
 RECORD = Path(__file__).parent / "record.json"
 CLASSES, EACH, METHOD = 20, 100, "apl-features"

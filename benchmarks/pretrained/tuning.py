@@ -24,15 +24,15 @@ import numpy as np
 import torch
 from run import METHOD, draw
 
+from newfound.config.mapping import to_mapping
 from newfound.data.cache import default_cache
 from newfound.data.cifar import read_cifar100
 from newfound.data.collection import Reading
 from newfound.engine.loop import Engine
-from newfound.figures import evaluate_run
-from newfound.mapping import to_mapping
 from newfound.methods import get_method
+from newfound.plan.recipe import resolve_settings
 from newfound.progress import Reporter
-from newfound.recipe import resolve_settings
+from newfound.runs.figures import evaluate_run
 
 HERE = Path(__file__).parent
 CLASSES, EACH = 10, 50

@@ -59,7 +59,7 @@ class Rehearsal:
             self.reading = DATASETS[f"{dataset}-rehearsal"].read(Request(size, seed, Reporter(quiet=True), root))
 
     def settings(self, changes: dict[str, Any]) -> Any:
-        from newfound.recipe import resolve_settings
+        from newfound.plan.recipe import resolve_settings
 
         return resolve_settings("apl", self.recipe, changes)
 
@@ -81,7 +81,7 @@ class Rehearsal:
         from safetensors import safe_open
 
         from newfound.errors import UserError
-        from newfound.methods.apl import APL
+        from newfound.methods.apl.method import APL
         from newfound.model import Encoder
 
         with safe_open(kept, "pt") as file:
@@ -98,7 +98,7 @@ class Rehearsal:
         return found, {**run, "kept": True}
 
     def _train_stage1(self, changes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        from newfound.methods.apl import APL
+        from newfound.methods.apl.method import APL
 
         began = time.monotonic()
         with self._engine() as (engine, lines):
@@ -118,7 +118,7 @@ class Rehearsal:
         """What follows stage I, from what it ``found``, which stays as it is."""
         import torch
 
-        from newfound.methods.apl import APL
+        from newfound.methods.apl.method import APL
 
         began = time.monotonic()
         torch.manual_seed(self.seed)  # the classifier starts from the same numbers in every branch
@@ -134,7 +134,7 @@ class Rehearsal:
         }
 
     def _accuracy(self, outcome: Any, engine: Any) -> tuple[dict[str, float], Any]:
-        from newfound.figures import evaluate_run
+        from newfound.runs.figures import evaluate_run
 
         figures = evaluate_run(
             outcome.model, self.reading, outcome.assignments, engine, outcome.earlier, outcome.features
@@ -173,7 +173,7 @@ def main() -> None:
     import torch
 
     from newfound.engine.device import describe_device, pick_device
-    from newfound.recipe import parse_changes
+    from newfound.plan.recipe import parse_changes
 
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=HERE, check=False)
     record: dict[str, Any] = {

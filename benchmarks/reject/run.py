@@ -24,15 +24,15 @@ from typing import Any
 import numpy as np
 import torch
 
+from newfound.config.mapping import to_mapping
 from newfound.data.digits import read_split
 from newfound.data.holdout import set_aside
 from newfound.data.store import ImageStore
 from newfound.data.vectors import VectorStore
 from newfound.engine.loop import Engine
-from newfound.mapping import to_mapping
 from newfound.methods import get_method
-from newfound.methods.outcome import learn_strangeness
-from newfound.recipe import resolve_settings
+from newfound.methods.base import learn_strangeness
+from newfound.plan.recipe import resolve_settings
 
 RECORD = Path(__file__).parent / "record.json"
 REJECT = 0.05

@@ -20,9 +20,9 @@ from torch.profiler import ProfilerActivity, profile
 from newfound.data.digits import read_digits
 from newfound.engine.device import describe_device
 from newfound.engine.loop import Engine, Training
-from newfound.methods.representation import Representation
+from newfound.methods.apl.representation import Representation
 from newfound.model import Encoder
-from newfound.recipe import resolve_settings
+from newfound.plan.recipe import resolve_settings
 
 HERE = Path(__file__).parent
 

@@ -37,11 +37,11 @@ from newfound.engine.optimiser import build_optimiser
 from newfound.evaluate.neighbours import vote
 from newfound.evaluate.tasks import evaluate_tasks
 from newfound.losses import self_distillation
-from newfound.methods.representation import Representation
+from newfound.methods.apl.representation import Representation
 from newfound.model import Encoder
 from newfound.nets import norm
+from newfound.plan.recipe import resolve_settings
 from newfound.progress import Reporter
-from newfound.recipe import resolve_settings
 
 HERE = Path(__file__).parent
 TINY = {"network": "tiny", "stage1.batch": 32, "dino.hidden": 32, "dino.bottleneck": 16, "dino.out": 64}

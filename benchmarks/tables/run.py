@@ -205,7 +205,7 @@ def main() -> None:
         write(options.of)
         return
     from newfound import discover, resume
-    from newfound.recipe import parse_changes
+    from newfound.plan.recipe import parse_changes
 
     also = parse_changes(options.also)
     for name in also:

@@ -22,15 +22,15 @@ import torch.nn.functional as F
 from pools import POOLS, Pool, embed, options, stamped, write
 from scipy.stats import spearmanr
 
-from newfound import trust
+from newfound.config.mapping import to_mapping
 from newfound.data.collection import Pool as Rows
 from newfound.data.collection import Reading, assemble
 from newfound.data.vectors import VectorStore
 from newfound.engine.loop import Engine
 from newfound.evaluate.accuracy import clustering_figures
-from newfound.mapping import to_mapping
 from newfound.methods import get_method
-from newfound.recipe import resolve_settings
+from newfound.plan.recipe import resolve_settings
+from newfound.trust import gauges as trust
 
 RECORD = Path(__file__).parent / "gauges.json"
 METHOD = "apl-features"

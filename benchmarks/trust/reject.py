@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from pools import POOLS, Pool, embed, options, stamped, write
 
+from newfound.config.mapping import to_mapping
 from newfound.data.collection import Pool as Rows
 from newfound.data.collection import Reading, assemble
 from newfound.data.holdout import set_aside
@@ -28,10 +29,9 @@ from newfound.data.store import ImageStore
 from newfound.data.vectors import VectorStore
 from newfound.engine.loop import Engine
 from newfound.evaluate.protocol import evaluate_unlabelled
-from newfound.mapping import to_mapping
 from newfound.methods import get_method
-from newfound.methods.outcome import Outcome, learn_strangeness
-from newfound.recipe import resolve_settings
+from newfound.methods.base import Outcome, learn_strangeness
+from newfound.plan.recipe import resolve_settings
 
 RECORD = Path(__file__).parent / "reject.json"
 SHARES = (0.05, 0.1, 0.2)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from newfound.settings import Plan
+from newfound.config.settings import Plan
 
 PREFIX = "optimiser."
 

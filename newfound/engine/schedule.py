@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor
 
-from newfound.settings import Plan
+from newfound.config.settings import Plan
 
 
 def learning_rates(plan: Plan, steps_per_epoch: int) -> np.ndarray:

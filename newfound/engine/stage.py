@@ -8,9 +8,9 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from newfound.config.settings import Plan
 from newfound.data.store import ImageStore
 from newfound.engine.sampler import Sampler
-from newfound.settings import Plan
 
 
 class Views(Protocol):

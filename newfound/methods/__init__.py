@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from newfound.config.settings import APLSettings, FeatureSettings, KMeansSettings, Settings
 from newfound.errors import UserError
-from newfound.settings import APLSettings, FeatureSettings, KMeansSettings, Settings
 
 if TYPE_CHECKING:
-    from newfound.methods.outcome import Method
+    from newfound.methods.base import Method
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ METHODS = {
     "apl": Row(
         "adaptive prototype learning, the paper's method: self-distillation with online prototypes, then self-training",
         APLSettings,
-        "newfound.methods.apl:APL",
+        "newfound.methods.apl.method:APL",
     ),
     "apl-features": Row(
         "APL on the frozen features of a network that others have trained: whitening, clusters, then self-training",
         FeatureSettings,
-        "newfound.methods.features:FeatureAPL",
+        "newfound.methods.apl_features.method:FeatureAPL",
     ),
     "kmeans": Row(
         "train a classifier on the labelled images, then cluster the features of the unlabelled ones",

@@ -10,13 +10,13 @@ from newfound.cluster.consensus import consensus
 from newfound.cluster.kmeans import Clustering, kmeans
 from newfound.cluster.spectral import spectral
 from newfound.cluster.uneven import uneven
+from newfound.config.settings import Cluster, KMeansSettings
 from newfound.data.collection import Collection
 from newfound.engine.loop import Engine
 from newfound.engine.sampler import labelled_sampler
 from newfound.engine.stage import Batch, Stage
-from newfound.methods.outcome import Outcome, by_task, novel_names, predict_novel
+from newfound.methods.base import Outcome, by_task, novel_names, predict_novel
 from newfound.model import Encoder, Model
-from newfound.settings import Cluster, KMeansSettings
 from newfound.views.crop import PadCropFlip
 
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from newfound.config.mapping import to_mapping
 from newfound.errors import UserError
-from newfound.mapping import to_mapping
 from newfound.report.curves import read_curves
 from newfound.report.keep import MOST_CATEGORIES, Kept
 from newfound.report.matrix import Pairs, matrix, meanings
 from newfound.report.sprites import Sheets
 from newfound.report.text import fitted
 from newfound.report.typical import choose_gallery, gallery_size
-from newfound.run import CONFUSION, CONFUSION_COLUMNS, Run
+from newfound.runfolder import CONFUSION, CONFUSION_COLUMNS, Run
 
 IMAGE_NAMES, CATEGORY_NAMES = 500_000, 300_000
 """Bytes that the names of a gallery's or the map's images, and those of the categories, may take."""

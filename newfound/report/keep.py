@@ -19,7 +19,7 @@ from newfound.progress import Reporter
 from newfound.report.sprites import Sheets, is_picture, make_sheets
 from newfound.report.tsne import MOST_POINTS, draw_map, sample_points
 from newfound.report.typical import choose_gallery, closeness, gallery_size
-from newfound.run import Run
+from newfound.runfolder import Run
 
 NAME = "report.safetensors"
 GALLERY_BYTES, MAP_BYTES = 5_500_000, 2_500_000

@@ -11,7 +11,7 @@ from newfound.files import write_bytes
 from newfound.report.content import gather
 from newfound.report.keep import Kept
 from newfound.report.text import as_json
-from newfound.run import Run
+from newfound.runfolder import Run
 
 NAME = "report.html"
 LIMIT = 15_000_000

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import nn
 
+from newfound.config.settings import Plan
 from newfound.data.collection import UNKNOWN, Collection, Task
 from newfound.data.store import ImageStore
 from newfound.engine import loop
@@ -16,7 +17,6 @@ from newfound.engine.metrics import Metrics
 from newfound.engine.sampler import labelled_sampler
 from newfound.engine.stage import Stage
 from newfound.progress import Reporter
-from newfound.settings import Plan
 from newfound.views.crop import PadCropFlip
 
 

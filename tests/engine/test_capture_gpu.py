@@ -11,12 +11,12 @@ from newfound.engine import loop
 from newfound.engine.capture import WARM_UP, Captured
 from newfound.engine.loop import Engine, Training
 from newfound.engine.stage import Stage
-from newfound.methods.refinement import Refinement
-from newfound.methods.representation import Representation
+from newfound.methods.apl.refinement import Refinement
+from newfound.methods.apl.representation import Representation
 from newfound.model import Encoder
 from newfound.nets.heads import CosineClassifier
+from newfound.plan.recipe import resolve_settings
 from newfound.progress import Reporter
-from newfound.recipe import resolve_settings
 
 pytestmark = pytest.mark.gpu
 STEPS = 50

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from newfound.config.settings import Plan
 from newfound.engine.schedule import cosine, learning_rates
-from newfound.settings import Plan
 
 
 def test_the_cosine_starts_at_the_first_value_and_is_half_way_in_the_middle():

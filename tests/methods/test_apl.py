@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as F
 from methods_tiny import TINY, NeverWaits, fit, make_stage, one_step
 
-from newfound import discovery
 from newfound.data.collection import Task
 from newfound.errors import Interrupted
-from newfound.methods.refinement import Refinement
-from newfound.methods.representation import Representation
-from newfound.methods.selftraining import SelfTraining, class_means, rectification, start_from
+from newfound.methods.apl.refinement import Refinement
+from newfound.methods.apl.representation import Representation
+from newfound.methods.apl.selftraining import SelfTraining, class_means, rectification, start_from
 from newfound.nets.heads import classifier
+from newfound.runs import discovery
 
 
 def test_both_stages_run_and_the_model_predicts_old_and_new(digits):

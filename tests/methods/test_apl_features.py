@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from pretrained_package import NAME, coloured_folders, install
 
-from newfound.assess import assess
-from newfound.discovery import discover, resume
 from newfound.engine import loop
 from newfound.errors import Interrupted, UserError
 from newfound.estimator import load
-from newfound.predict import Predictor
 from newfound.progress import Reporter
-from newfound.run import Run
+from newfound.runfolder import Run
+from newfound.runs.assess import assess
+from newfound.runs.discovery import discover, resume
+from newfound.runs.predict import Predictor
 
 QUIET = Reporter(quiet=True)
 
@@ -36,11 +36,11 @@ def test_it_finds_the_categories(found):
 
 
 def test_whitening_finds_what_plain_clusters_do_not(tmp_path):
+    from newfound.config.settings import FeatureSettings
     from newfound.data.embeddings import read_embeddings
     from newfound.engine.device import pick_device
     from newfound.evaluate.accuracy import clustering_accuracy
-    from newfound.methods.features import FeatureAPL
-    from newfound.settings import FeatureSettings
+    from newfound.methods.apl_features.method import FeatureAPL
 
     files = embeddings.write(tmp_path)
     reading = read_embeddings(files["features"], ids=files["ids"], labels=files["labels"], n_novel=4, seed=0)
@@ -143,7 +143,7 @@ def test_a_backbone_is_used_saved_and_computed_once(folders, tmp_path, monkeypat
     for row in rows:
         assert 0 < row.confidence <= 1
         assert row.category in (category[row.image.removeprefix(f"{tmp_path}/pile/")], "red", "blue")
-    from newfound.methods import features
+    from newfound.methods.apl_features import method as features
 
     monkeypatch.setattr(features.Encoder, "raw", lambda *_: pytest.fail("features were computed again"))
     again = discover(**folders, out=tmp_path / "again")
@@ -190,12 +190,12 @@ def test_new_images_of_known_categories_are_no_stranger_than_those_of_novel_ones
     """More numbers than labelled images, as of a pretrained network: the whitening draws the labelled ones together."""
     import torch
 
+    from newfound.config.settings import FeatureSettings
     from newfound.data.collection import Collection, Task
     from newfound.data.vectors import VectorStore
     from newfound.engine.device import pick_device
-    from newfound.methods.features import FeatureAPL
-    from newfound.methods.outcome import learn_strangeness
-    from newfound.settings import FeatureSettings
+    from newfound.methods.apl_features.method import FeatureAPL
+    from newfound.methods.base import learn_strangeness
 
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(10, 400))

@@ -7,9 +7,9 @@ import torch
 
 from newfound.engine.loop import Engine
 from newfound.engine.stage import Batch
-from newfound.methods.representation import Representation
+from newfound.methods.apl.representation import Representation
 from newfound.model import Encoder
-from newfound.recipe import resolve_settings
+from newfound.plan.recipe import resolve_settings
 
 STEPS = 20
 

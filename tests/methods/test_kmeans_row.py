@@ -2,13 +2,13 @@ import numpy as np
 import pytest
 import torch
 
+from newfound.config.settings import Cluster
 from newfound.data.collection import UNKNOWN, Collection, Task
 from newfound.data.store import ImageStore
 from newfound.engine.loop import Engine
+from newfound.methods.base import novel_names
 from newfound.methods.kmeans import cluster_tasks, nearest_centre
-from newfound.methods.outcome import novel_names
 from newfound.model import Encoder, Model
-from newfound.settings import Cluster
 
 
 def make_collection(tasks, classes=("a", "b"), labelled=20):

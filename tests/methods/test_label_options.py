@@ -14,8 +14,8 @@ from reference.sinkhorn import sinkhorn
 from newfound.data.collection import Task
 from newfound.engine.loop import Engine
 from newfound.errors import UserError
+from newfound.methods.apl.representation import Representation, random_balanced
 from newfound.methods.kmeans import cluster
-from newfound.methods.representation import Representation, random_balanced
 from newfound.model import Encoder
 
 KNOWN, NOVEL = 5, 5

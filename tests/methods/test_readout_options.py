@@ -12,8 +12,8 @@ from newfound.engine.features import refresh_statistics
 from newfound.engine.loop import Engine
 from newfound.engine.stage import Batch
 from newfound.errors import UserError
-from newfound.methods.apl import mirror_averaged
-from newfound.methods.selftraining import SelfTraining, class_means
+from newfound.methods.apl.method import mirror_averaged
+from newfound.methods.apl.selftraining import SelfTraining, class_means
 from newfound.model import Encoder, Model
 from newfound.nets.heads import classifier
 from newfound.progress import Reporter

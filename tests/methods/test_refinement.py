@@ -13,9 +13,9 @@ from newfound.data.collection import Collection, Task
 from newfound.engine.loop import Engine
 from newfound.engine.stage import Batch
 from newfound.errors import UserError
-from newfound.methods.apl import APL, joint_labels
-from newfound.methods.refinement import Refinement, refinement_batches
-from newfound.methods.selftraining import SelfTraining, class_means
+from newfound.methods.apl.method import APL, joint_labels
+from newfound.methods.apl.refinement import Refinement, refinement_batches
+from newfound.methods.apl.selftraining import SelfTraining, class_means
 from newfound.model import Encoder
 from newfound.nets.heads import CosineClassifier
 from newfound.progress import Reporter
@@ -138,7 +138,7 @@ def test_a_run_with_it_goes_on_from_the_clusters_of_its_features(digits, monkeyp
 @pytest.mark.parametrize("refresh", [False, True])
 def test_statistics_are_estimated_anew_after_it_where_they_are_before(digits, monkeypatch, refresh):
     times = []
-    monkeypatch.setattr("newfound.methods.apl.refresh_statistics", lambda *_: times.append(1))
+    monkeypatch.setattr("newfound.methods.apl.method.refresh_statistics", lambda *_: times.append(1))
     fit(digits, stage1__epochs=1, refresh_norm=refresh, **ON)
     assert len(times) == 2 * refresh
 

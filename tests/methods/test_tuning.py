@@ -12,22 +12,22 @@ from pretrained_package import NAME, coloured_folders, install
 from reference import rectified as reference
 from safetensors.torch import load_file
 
-from newfound.budget import Trial, _read_within
 from newfound.data.collection import Collection, Task
 from newfound.data.store import ImageStore
 from newfound.data.vectors import VectorStore
-from newfound.discovery import discover, resume
 from newfound.engine import loop
 from newfound.engine.stage import Batch
 from newfound.errors import Interrupted, UserError
-from newfound.methods.tuning import Tuning
+from newfound.methods.apl_features.tuning import Tuning
 from newfound.model import Encoder
 from newfound.nets import efficientnet
 from newfound.nets.heads import CosineClassifier
 from newfound.nets.thaw import thaw
-from newfound.predict import Predictor
+from newfound.plan.budget import Trial, _read_within
+from newfound.plan.recipe import resolve_settings
 from newfound.progress import Reporter
-from newfound.recipe import resolve_settings
+from newfound.runs.discovery import discover, resume
+from newfound.runs.predict import Predictor
 
 TUNE = {"stage2.epochs": 2, "tune.blocks": 2, "tune.epochs": 3, "tune.batch": 5, "log_every": 2}
 
@@ -185,7 +185,7 @@ def test_the_estimator_tunes_no_features():
 
 def test_time_counts_what_tuning_takes(stage, tmp_path, monkeypatch):
     install(tmp_path / "site", monkeypatch)
-    monkeypatch.setattr("newfound.methods.features.seconds_per_image", lambda *_, **__: 60.0)
+    monkeypatch.setattr("newfound.methods.apl_features.method.seconds_per_image", lambda *_, **__: 60.0)
     planned = _read_within(300, "5:00", stage.chosen, Trial(stage.collection, torch.device("cpu")))
     # 15 images whose features are new, three epochs of 15 that count twice, and their features once more.
     assert planned.warnings[0].startswith("reading features and tuning takes about 2:00:00, more than 5:00 hold")

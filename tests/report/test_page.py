@@ -12,14 +12,15 @@ from report_runs import make_run
 from safetensors.numpy import load_file, save_file
 
 import newfound
-from newfound import UserError, cli
+from newfound import UserError
+from newfound.cli import commands as cli
 from newfound.errors import Interrupted
 from newfound.progress import Reporter
-from newfound.report.again import report
 from newfound.report.content import gather
 from newfound.report.keep import read_kept
 from newfound.report.page import LIMIT, write_page
 from newfound.report.text import as_json, displayed, fitted, shortened
+from newfound.runs.again import report
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -74,7 +75,7 @@ def test_hostile_and_foreign_names_on_the_disk_reach_the_page_as_text(tmp_path):
 def test_the_page_is_made_again_from_what_the_run_kept(tmp_path, monkeypatch):
     run = make_run(tmp_path / "run")
     first = page_of(run)
-    monkeypatch.setattr("newfound.report.again.read_call", lambda *_: pytest.fail("images were read"))
+    monkeypatch.setattr("newfound.runs.again.read_call", lambda *_: pytest.fail("images were read"))
     assert report(run.folder, device="cpu", reporter=Reporter(quiet=True)).read_text() == first
 
 

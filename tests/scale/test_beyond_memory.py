@@ -18,7 +18,7 @@ from newfound.engine.loop import Engine
 from newfound.engine.sampler import labelled_sampler
 from newfound.methods.kmeans import KMeans
 from newfound.nets import _BUILDERS
-from newfound.settings import KMeansSettings, Plan
+from newfound.config.settings import KMeansSettings, Plan
 
 class Pooled(torch.nn.Sequential):  # costs nothing, so that the store is what is measured
     width = 48

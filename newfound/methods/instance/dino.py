@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from newfound import settings
+from newfound.config import settings
 from newfound.engine.device import Beside
 from newfound.engine.schedule import cosine, value_at
 from newfound.losses import self_distillation

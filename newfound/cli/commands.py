@@ -1,0 +1,394 @@
+"""The commands. Results go to standard output, progress to standard error; heavy imports happen inside commands."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+
+from newfound._version import __version__
+from newfound.cli.printing import print_discovery, print_figures, print_summary, write
+from newfound.errors import Diverged, UserError
+from newfound.progress import Reporter
+
+T = TypeVar("T")
+
+app = typer.Typer(
+    name="newfound",
+    help="Finds the categories nobody labelled.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+data_app = typer.Typer(help="Data sets: list them, download them, check them.")
+app.add_typer(data_app, name="data")
+
+WRONG_CALL: tuple[type[BaseException], ...] = typer.BadParameter.__mro__[1:3]
+"""UsageError and ClickException, wherever this version of typer keeps them."""
+
+WRONG_PLACE = (
+    errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP,
+)  # fmt: skip
+"""What the file system says of a path that was given wrongly."""
+
+Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+Seed = Annotated[int, typer.Option(help="Everything random follows from it.", min=0, max=2**31 - 1)]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+Cache = Annotated[Path | None, typer.Option(help="Where decoded images are kept; by default the user's cache folder.")]
+DataName = Annotated[str, typer.Argument(metavar="NAME", help="See `newfound data list`.")]
+Method = Annotated[str, typer.Option(help="See `newfound methods`.")]
+
+
+class _Stopped(Exception):
+    """An interruption on its way out, past typer, which would end without a word."""
+
+
+def _to_the_end(call: Callable[[], T]) -> T:
+    """What the call gives; where it was interrupted, the sentence that says how to go on."""
+    try:
+        return call()
+    except KeyboardInterrupt as error:
+        raise _Stopped(str(error) or "interrupted") from None
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"newfound {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def demo(
+    out: Annotated[Path | None, typer.Option(help="The run folder; by default a new newfound-demo here.")] = None,
+    method: Method = "apl",
+    device: Device = "auto",
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """The main job on a data set that ships inside scikit-learn: even digits are known, odd ones are discovered."""
+    from newfound.runs.demo import run_demo
+
+    table = _to_the_end(lambda: run_demo(out, method=method, device=device, seed=seed, reporter=Reporter(quiet)))
+    if as_json:
+        print(json.dumps(table.to_mapping()))
+    else:
+        table.print()
+
+
+@app.command()
+def discover(
+    out: Annotated[Path, typer.Option(help="The run folder to make.")],
+    labelled: Annotated[Path | None, typer.Option(help="Images you know: one folder a category.")] = None,
+    unlabelled: Annotated[Path | None, typer.Option(help="Images you know nothing about: any tree.")] = None,
+    novel: Annotated[int | None, typer.Option(help="How many categories to look for.")] = None,
+    labels: Annotated[Path | None, typer.Option(help="CSV file image,label instead of one folder a category.")] = None,
+    dataset: Annotated[
+        str | None, typer.Option(help="A data set instead of folders; see `newfound data list`.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="The folder that the data set's files are in.")] = None,
+    task: Annotated[str | None, typer.Option(help="One task of the data set, such as an alphabet.")] = None,
+    features: Annotated[
+        Path | None, typer.Option(help="An .npy file [N, D] in the place of images; needs --labels.")
+    ] = None,
+    ids: Annotated[Path | None, typer.Option(help="The names of the rows of --features: one a line.")] = None,
+    hold_out: Annotated[
+        float | None,
+        typer.Option(help="The share of labelled images not trained on, for `predict --reject`; by default a few."),
+    ] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(help="See `newfound methods`; by default what suits the images and the device."),
+    ] = None,
+    recipe: Annotated[str | None, typer.Option(help="A recipe's name or a YAML file.")] = None,
+    backbone: Annotated[
+        str | None,
+        typer.Option(help="A network that others have trained: efficientnet-lite0, timm:NAME or FILE.safetensors."),
+    ] = None,
+    backbone_arch: Annotated[
+        str | None, typer.Option(help="What network is in FILE.safetensors; by default recognised.")
+    ] = None,
+    domain: Annotated[
+        str | None, typer.Option(help="natural (photographs) or symbolic (characters); by default as the images look.")
+    ] = None,
+    settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as stage1.epochs=50.")] = None,
+    time: Annotated[str | None, typer.Option(help="How long to take, such as 20m: it becomes epochs.")] = None,
+    device: Device = "auto",
+    threads: Annotated[int, typer.Option(help="CPU threads; 0 takes what there are.", min=0, max=1024)] = 0,
+    cache: Cache = None,
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Find the categories in a pile of images."""
+    from newfound.plan.recipe import parse_changes
+    from newfound.runs.discovery import discover as find
+
+    changes = parse_changes(settings or [])
+    found = _to_the_end(
+        lambda: find(
+            labelled,
+            unlabelled,
+            n_novel=novel,
+            out=out,
+            dataset=dataset,
+            data=data,
+            labels=labels,
+            task=task,
+            features=features,
+            ids=ids,
+            hold_out=hold_out,
+            method=method,
+            recipe=recipe,
+            backbone=backbone,
+            backbone_arch=backbone_arch,
+            domain=domain,
+            settings=changes,
+            time=time,
+            seed=seed,
+            device=device,
+            threads=threads,
+            cache=cache,
+            reporter=Reporter(quiet),
+        )
+    )
+    print_discovery(found, as_json)
+
+
+@app.command()
+def resume(
+    run: RunFolder,
+    device: Annotated[
+        str | None, typer.Option(help="Another device to go on on: auto, cpu, cuda or cuda:N; by default the run's.")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Go on with a run that was interrupted."""
+    from newfound.runs.discovery import resume as go_on
+
+    print_discovery(_to_the_end(lambda: go_on(run, device=device, reporter=Reporter(quiet))), as_json)
+
+
+@app.command()
+def evaluate(
+    run: RunFolder,
+    answers: Annotated[Path | None, typer.Option(help="CSV file image,label with the truth.")] = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Compare a finished run with the true categories."""
+    from newfound.runs.assess import assess
+
+    figures = assess(run, answers, device=device, reporter=Reporter(quiet))
+    if as_json:
+        print(json.dumps(figures))
+    else:
+        print_figures(figures)
+
+
+@app.command()
+def predict(
+    run: RunFolder,
+    images: Annotated[list[Path], typer.Argument(help="Images, folders of images, or - for a list on standard input.")],
+    out: Annotated[Path | None, typer.Option(help="A CSV file to write, instead of standard output.")] = None,
+    probabilities: Annotated[bool, typer.Option("--probabilities", help="A column for every category.")] = False,
+    reject: Annotated[
+        float | None,
+        typer.Option(help="Flag images that fit no category; the share of fitting ones that may be flagged: 0.05."),
+    ] = None,
+    calibrate: Annotated[
+        list[Path] | None,
+        typer.Option(help="For --reject: images of the run's categories that it was not trained on."),
+    ] = None,
+    device: Device = "auto",
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Name the category, old or new, of images the run has never seen."""
+    from newfound.runs.predict import Predictor, as_mapping, as_tables, read_paths, write_table
+
+    def work() -> None:
+        paths, others = read_paths(images), read_paths(calibrate or ())
+        if out and out.resolve().is_relative_to(run.resolve()):
+            raise UserError(f"--out {out} lies in the run, whose files are its own: choose another place")
+        predictor = Predictor(run, device=device, reporter=Reporter(quiet), reject=reject, calibrate=others)
+        found = predictor.predict(paths)
+        if out:
+            summary = write_table(out, [*paths, *others], found, predictor.columns(probabilities))
+            print_summary(summary, as_json)
+        elif as_json:
+            classes = predictor.model.classes if probabilities else None
+            print(json.dumps([as_mapping(one, classes) for one in found]))
+        else:
+            for text in as_tables(predictor.columns(probabilities), found):
+                write(text)
+
+    _to_the_end(work)
+
+
+@app.command()
+def export(
+    run: RunFolder,
+    to: Annotated[Path, typer.Option(help="The folder to make, with a folder for each category.")],
+    link: Annotated[str | None, typer.Option(help="symlink or hard: links instead of copies.")] = None,
+    min_confidence: Annotated[float, typer.Option(help="Less sure images go to the folder _doubtful.")] = 0.0,
+    pile: Annotated[Path | None, typer.Option(help="Where the pile is now, if it has moved.")] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Lay the pile out in folders by category; the originals stay where they are."""
+    from newfound.runfolder import Run
+    from newfound.runs.discovery import Discovery
+
+    def work() -> dict[str, int]:
+        found = Discovery.of(Run.open(run))
+        return found.export(to, link=link, min_confidence=min_confidence, pile=pile, reporter=Reporter(quiet))
+
+    folders = _to_the_end(work)
+    if as_json:
+        print(json.dumps({"to": str(to), "folders": folders}))
+        return
+    for name, images in folders.items():
+        write(f"{to / name}  {images:,} images\n")
+
+
+@app.command()
+def report(run: RunFolder, device: Device = "auto", quiet: Quiet = False, as_json: Json = False) -> None:
+    """Make the page of a finished run again: RUN/report.html."""
+    from newfound.runs.again import report as make
+
+    page = _to_the_end(lambda: make(run, device=device, reporter=Reporter(quiet)))
+    if as_json:
+        print(json.dumps({"report": str(page)}))
+    else:
+        write(f"{page}\n")
+
+
+@app.command()
+def methods(as_json: Json = False) -> None:
+    """List the methods there are, with their recipes."""
+    from newfound.methods import METHODS
+    from newfound.plan.recipe import load_recipe, recipe_names
+
+    method_of = {recipe: load_recipe(recipe)["method"] for recipe in recipe_names()}
+
+    def recipes(name: str) -> list[str]:
+        return [recipe for recipe, method in method_of.items() if method == name]
+
+    if as_json:
+        print(json.dumps({name: {"summary": row.summary, "recipes": recipes(name)} for name, row in METHODS.items()}))
+        return
+    for name, row in METHODS.items():
+        print(f"{name}: {row.summary}\n  recipes: {', '.join(recipes(name))}")
+
+
+@data_app.command("list")
+def data_list(as_json: Json = False) -> None:
+    """List the data sets there are."""
+    from newfound.data.sources import DATASETS
+
+    if as_json:
+        print(json.dumps({name: {"summary": known.summary, "get": known.get} for name, known in DATASETS.items()}))
+        return
+    for name, known in DATASETS.items():
+        print(f"{name}: {known.summary}")
+
+
+@data_app.command("get")
+def data_get(
+    name: DataName,
+    to: Annotated[Path, typer.Option(help="The folder to put the data set's files in.")],
+    quiet: Quiet = False,
+) -> None:
+    """Download a data set from its publishers, check it, and unpack it."""
+    from newfound.data.download import get_data
+
+    for path in _to_the_end(lambda: get_data(name, to, reporter=Reporter(quiet))):
+        write(f"{path}\n")
+
+
+@data_app.command("check")
+def data_check(
+    name: DataName,
+    data: Annotated[Path | None, typer.Option(help="The folder that the data set's files are in.")] = None,
+    size: Annotated[int, typer.Option(help="Pixels for data sets of no fixed size.", min=8, max=1024)] = 32,
+    cache: Cache = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Say what is there of a data set, and whether it is whole."""
+    from newfound.data.cache import default_cache
+    from newfound.data.check import check_data
+
+    found = check_data(name, data, size=size, reporter=Reporter(quiet), cache=cache or default_cache())
+    if as_json:
+        print(json.dumps(found))
+        return
+    for part in ("labelled", "unlabelled", "test"):
+        print(f"{part}: {found[part]['images']:,} images of {found[part]['classes']:,} classes")
+    print(f"channel means over the training images: {' '.join(f'{mean:.4f}' for mean in found['means'])}")
+    print(f"{name} is whole; reading it took {found['seconds']:.2f} s")
+
+
+def main() -> None:
+    """Run the command line; every failure is one line and an exit status (0, 1, 2 or 130)."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if "OMP_WAIT_POLICY" not in os.environ:
+        # Threads that wait for each other spin this often before they sleep; read when torch is imported. By default
+        # they spin for long, which on two cores that other programs use too cost three quarters of the speed.
+        os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+    sys.exit(_status())
+
+
+def _status() -> int:
+    try:
+        status = int(app(sys.argv[1:] or ["--help"], standalone_mode=False) or 0)
+        sys.stdout.flush()  # here, where a full disk is still a sentence
+        return _complain("interrupted", 130) if status == 130 else status  # typer ends Ctrl-C without a word
+    except UserError as error:
+        return _complain(str(error), 2)
+    except WRONG_CALL as error:
+        return _complain(error.format_message(), 2)  # type: ignore[attr-defined]
+    except _Stopped as error:
+        return _complain(str(error), 130)
+    except (KeyboardInterrupt, typer.Abort):
+        return _complain("interrupted", 130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        return 1
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            remedy = "free some space and call again; a run that had begun goes on with `newfound resume RUN`"
+            return _complain(f"the disk is full ({error}): {remedy}", 2)
+        if not isinstance(error.filename, str | bytes):
+            raise
+        return _complain(f"{os.fsdecode(error.filename)}: {error.strerror}", 2 if error.errno in WRONG_PLACE else 1)
+    except Diverged as error:
+        return _complain(str(error), 1)
+
+
+def _complain(text: str, status: int) -> int:
+    line = " ".join(text.splitlines())
+    sys.stderr.buffer.write(f"newfound: {line}\n".encode(errors="surrogateescape"))
+    sys.stderr.flush()
+    return status

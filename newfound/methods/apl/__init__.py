@@ -1,0 +1,1 @@
+"""APL, adaptive prototype learning: the method of the paper."""

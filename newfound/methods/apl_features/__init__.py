@@ -1,0 +1,1 @@
+"""APL on the features of a pretrained network."""

@@ -1,0 +1,1 @@
+"""What is chosen where nobody chose: method, recipe, image size, epochs."""

@@ -1,0 +1,59 @@
+"""Comparing a finished run with the true categories."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from newfound.data.answers import read_answers
+from newfound.runs.discovery import read_call
+from newfound.engine.device import pick_device
+from newfound.engine.loop import Engine
+from newfound.errors import UserError
+from newfound.evaluate.confusion import count_pairs
+from newfound.evaluate.protocol import evaluate_unlabelled
+from newfound.runs.figures import evaluate_run
+from newfound.files import write_json
+from newfound.model import load_model
+from newfound.progress import Reporter
+from newfound.report.keep import read_kept
+from newfound.report.page import write_page
+from newfound.runfolder import Run
+
+
+def assess(folder: Path, answers: Path | None, *, device: str, reporter: Reporter) -> dict[str, Any]:
+    """The figures of a finished run against ``answers`` (CSV: image,label), or against its data set's own answers.
+
+    They become part of the run's result.json, confusion.csv and page.
+    """
+    run = Run.open(folder)
+    result = run.read_result()
+    if answers and "tasks" in result.get("unlabelled", {}):
+        raise UserError(f"the run {folder} has several tasks, which are judged one by one: leave --answers out")
+    figures = _against_file(run, answers) if answers else _against_data_set(run, device, reporter)
+    confusion = figures.pop("confusion")
+    with run.locked():
+        write_json(run.folder / "result.json", result | figures)
+        run.write_confusion(confusion)
+        if (run.folder / "report.html").exists():
+            write_page(run, read_kept(run))
+    return figures
+
+
+def _against_file(run: Run, answers: Path) -> dict[str, Any]:
+    rows = run.read_assignments()
+    truth = read_answers(answers, tuple(row["image"] for row in rows))
+    found = [row["category"] for row in rows]
+    return {"unlabelled": evaluate_unlabelled(found, truth), "confusion": {"unlabelled": count_pairs(found, truth)}}
+
+
+def _against_data_set(run: Run, device: str, reporter: Reporter) -> dict[str, Any]:
+    if run.call.source.dataset is None:
+        raise UserError(f"nobody told the run {run.folder} the truth: give it with --answers truth.csv (image,label)")
+    reading = read_call(run.call, run.settings, reporter)
+    model = load_model(run.folder / "model")
+    assignments = np.array(run.read_assigned(reading.names.unlabelled, model.novel)[0])
+    engine = Engine(reading.collection, pick_device(device), seed=run.call.seed, reporter=reporter)
+    return evaluate_run(model, reading, assignments, engine)

@@ -1,0 +1,390 @@
+"""discover and resume: from images to a finished run folder, and the Discovery that tells what was found."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import platform
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from newfound._version import __version__
+from newfound.plan.auto import choose
+from newfound.plan.budget import Clock, parse_time, plan_epochs
+from newfound.data.cache import default_cache
+from newfound.data.collection import Reading
+from newfound.data.holdout import set_aside
+from newfound.data.sources import Request, Source
+from newfound.errors import Interrupted, UserError
+from newfound.runs.figures import evaluate_run
+from newfound.files import write_json
+from newfound.config.mapping import brief, real_number, to_mapping, whole_number
+from newfound.methods import get_method
+from newfound.progress import Reporter
+from newfound.plan.recipe import backbone_changes, check_backbone, check_network, resolve_settings
+from newfound.plan.call import MOST_THREADS, Call
+from newfound.runfolder import Run, check_free, claimed
+from newfound.config.settings import Settings
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """What a finished run found: a category and a confidence for every unlabelled image."""
+
+    folder: Path
+    images: tuple[str, ...]
+    categories: tuple[str, ...]
+    confidence: tuple[float, ...]
+    result: dict[str, Any]
+    """Every figure of the run, as in result.json."""
+
+    @classmethod
+    def of(cls, run: Run) -> Discovery:
+        """The discovery that a finished run folder holds."""
+        result, rows = run.read_result(), run.read_assignments()
+        images, categories = tuple(r["image"] for r in rows), tuple(r["category"] for r in rows)
+        try:
+            confidence = tuple(float(r["confidence"]) for r in rows)
+        except ValueError as error:
+            raise UserError(f"{run.folder / 'assignments.csv'} cannot be read: {error}") from None
+        return cls(run.folder, images, categories, confidence, result)
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def sizes(self) -> dict[str, int]:
+        """How many images each discovered category has, empty ones included."""
+        return {name: 0 for name in self.result["novel"]} | dict(sorted(Counter(self.categories).items()))
+
+    def images_of(self, category: str) -> list[str]:
+        """The images of a category, the surest first."""
+        if category not in self.sizes():
+            raise UserError(f"there is no category {category}; there are: {', '.join(self.sizes())}")
+        rows = [
+            (-c, i)
+            for i, name, c in zip(self.images, self.categories, self.confidence, strict=True)
+            if name == category
+        ]
+        return [image for _, image in sorted(rows)]
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame with the columns image, category, confidence."""
+        try:
+            import pandas as pd
+        except ImportError:
+            raise UserError("to_frame needs pandas: pip install pandas") from None
+        return pd.DataFrame({"image": self.images, "category": self.categories, "confidence": self.confidence})
+
+    def export(
+        self,
+        to: str | Path,
+        *,
+        link: str | None = None,
+        min_confidence: float = 0.0,
+        pile: str | Path | None = None,
+        reporter: Reporter | None = None,
+    ) -> dict[str, int]:
+        """Lay the unlabelled images out in the new folder ``to``, a folder for each category: copies, or links of the
+        kind "symlink" or "hard". Gives the number of images in each folder.
+
+        Those of less confidence go to _doubtful. ``pile`` says where the unlabelled images are, if they have moved.
+        """
+        from newfound.runs.export import export
+
+        where, reporter = Path(pile) if pile else None, reporter or Reporter(quiet=True)
+        return export(self, Path(to), link=link, min_confidence=min_confidence, pile=where, reporter=reporter)
+
+    def model(self) -> Any:
+        """The classifier over old and new categories, as a fitted Discoverer."""
+        from newfound.estimator import load
+
+        return load(self.folder)
+
+
+def discover(
+    labelled: str | Path | None = None,
+    unlabelled: str | Path | None = None,
+    *,
+    n_novel: int | None = None,
+    out: str | Path,
+    dataset: str | None = None,
+    data: str | Path | None = None,
+    labels: str | Path | None = None,
+    task: str | None = None,
+    features: str | Path | None = None,
+    ids: str | Path | None = None,
+    hold_out: float | None = None,
+    method: str | None = None,
+    recipe: str | None = None,
+    backbone: str | Path | None = None,
+    backbone_arch: str | None = None,
+    domain: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    time: str | float | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    threads: int = 0,
+    cache: str | Path | None = None,
+    reporter: Reporter | None = None,
+) -> Discovery:
+    """Find ``n_novel`` categories among unlabelled images, and leave everything in the run folder ``out``.
+
+    ``labelled`` has one folder a category (or any tree, with ``labels``, a CSV file image,label); ``unlabelled`` is any
+    tree of images. Instead of both, ``dataset`` names a data set, whose files are in ``data``; ``task`` takes one of
+    its tasks, such as an alphabet of OmniGlot. ``settings`` maps dotted names to values, such as {"stage1.epochs": 50},
+    and goes over the ``recipe``. Decoded images are kept in ``cache``, by default the user's cache folder.
+
+    ``backbone`` names a network that others have trained, such as "efficientnet-lite0", or a file of weights
+    (of the architecture ``backbone_arch``, by default recognised), or timm:NAME. Or ``features``, an .npy file
+    [N, D], stands for the images: ``ids`` names its rows (by default their numbers), and ``labels`` has the categories
+    of the known ones.
+
+    What is not given is chosen: the ``method`` and the recipe from the images, their ``domain`` ("natural" or
+    "symbolic"), how many there are, and the device; the epochs from their number, or from ``time``, such as "20m" (or a
+    number of seconds). What was chosen, and why, is in the result under "auto"; why it may not be trusted, under
+    "warnings".
+
+    A share ``hold_out`` of the labelled images of folders (by default a twentieth, if there are 200) is not trained on:
+    by them the model tells how strange an image of a category may be (docs/export.md).
+    """
+    began = monotonic()
+    budget = None if time is None else parse_time(time)
+    reporter = reporter or Reporter(quiet=True)
+    seed, threads = whole_number(seed, "--seed"), whole_number(threads, "--threads")
+    source = Source(
+        dataset=dataset,
+        data=str(data) if data else None,
+        labelled=str(labelled) if labelled else None,
+        unlabelled=str(unlabelled) if unlabelled else None,
+        labels=str(labels) if labels else None,
+        n_novel=None if n_novel is None else whole_number(n_novel, "--novel"),
+        task=task,
+        features=str(features) if features else None,
+        ids=str(ids) if ids else None,
+        hold_out=None if hold_out is None else real_number(hold_out, "--hold-out"),
+    ).absolute()
+    folder = Path(out)
+    images = {"--labelled": source.labelled, "--unlabelled": source.unlabelled}
+    _require_outside(folder, "--out", images)
+    if cache:
+        _require_outside(Path(cache), "--cache", images | {"--out": str(folder)})
+    with _interrupted("interrupted before the run began; call again"):
+        import torch
+
+        from newfound.engine.device import pick_device
+
+        place = Path(cache).absolute() if cache else default_cache()
+        call = Call(source, seed, str(pick_device(device)), threads or torch.get_num_threads(), str(place))
+        _check_numbers(seed, call.threads)
+        check_free(folder)
+        given, start = dict(settings or {}), str(backbone) if backbone else None
+        chosen = choose(
+            source, call.device, method=method, recipe=recipe, backbone=start, domain=domain, settings=given
+        )
+        changes = backbone_changes(chosen.method, chosen.backbone, backbone_arch, bool(features), place)
+        resolved = resolve_settings(chosen.method, chosen.recipe, changes | chosen.changes | given)
+        check_backbone(resolved, changes, bool(features), place)
+        with claimed(folder):
+            reading = read_call(call, resolved, reporter)
+            check_network(resolved, *reading.collection.train.shape[:2])
+            torch.set_num_threads(call.threads)
+            clock = Clock(budget, monotonic() - began)
+            planned = plan_epochs(resolved, reading.collection, call, clock, given, chosen.free)
+            choices, warnings = (*chosen.choices, *planned.choices), (*chosen.warnings, *planned.warnings)
+            for choice in choices:
+                reporter.say(str(choice))
+            run = Run.create(folder, call, planned.settings, choices, warnings)
+    with _interrupted(f"interrupted; {_how_to_go_on(run)}"):
+        return _execute(run, reading, reporter)
+
+
+def resume(folder: str | Path, *, device: str | None = None, reporter: Reporter | None = None) -> Discovery:
+    """Go on with an interrupted run from its newest checkpoint; a finished one is given back as it is.
+
+    ``device`` moves the run to another one than it began on.
+    """
+    reporter = reporter or Reporter(quiet=True)
+    run = Run.open(Path(folder))
+    if run.finished:
+        reporter.say(f"the run {folder} is finished already")
+        if not (run.folder / "report.html").exists():
+            reporter.say(f"its page was not made: newfound report {folder}")
+        return Discovery.of(run)
+    with _interrupted(f"interrupted; {_how_to_go_on(run)}"):
+        if device is not None:
+            run = _moved(run, device, reporter)
+        return _execute(run, read_call(run.call, run.settings, reporter), reporter)
+
+
+def _moved(run: Run, device: str, reporter: Reporter) -> Run:
+    """The same run on that device."""
+    from newfound.engine.device import pick_device
+
+    here = str(pick_device(device))
+    if here != run.call.device:
+        remark = "the result is no longer bit for bit that of an uninterrupted run"
+        reporter.say(f"the run {run.folder} began on {run.call.device} and goes on on {here}: {remark}")
+    return replace(run, call=replace(run.call, device=here))
+
+
+@contextlib.contextmanager
+def _interrupted(sentence: str) -> Iterator[None]:
+    """While entered, Ctrl-C and SIGTERM end with that sentence; one that knows better keeps its own."""
+    try:
+        yield
+    except Interrupted:
+        raise
+    except KeyboardInterrupt:
+        raise Interrupted(sentence) from None
+
+
+def _how_to_go_on(run: Run) -> str:
+    return f"go on with `newfound resume {run.folder}`"
+
+
+def _require_outside(folder: Path, option: str, others: Mapping[str, str | None]) -> None:
+    """Stop if ``folder`` lies in another's place: among images what is written would be read as images the next time,
+    and a run begins in an empty folder."""
+    for name, root in others.items():
+        if root and Path(os.path.realpath(folder)).is_relative_to(os.path.realpath(root)):
+            raise UserError(f"{option} {folder} lies inside {name} {root}: choose a place outside")
+
+
+def _check_numbers(seed: int, threads: int) -> None:
+    if not 0 <= seed < 2**31:
+        raise UserError(f"--seed {brief(seed)}: it has to be from 0 to {2**31 - 1:,}")
+    if not 1 <= threads <= MOST_THREADS:
+        raise UserError(f"--threads {brief(threads)}: it has to be from 0 to {MOST_THREADS:,}")
+
+
+def read_call(call: Call, settings: Settings, reporter: Reporter) -> Reading:
+    """The images a run was called with; of folders and features, some of the labelled ones become test images."""
+    reading = call.source.read(Request(settings.data.size, call.seed, reporter, cache=Path(call.cache)))
+    return reading if call.source.dataset else set_aside(reading, call.source.hold_out, call.seed)
+
+
+def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
+    import torch
+
+    from newfound.data.vectors import VectorStore
+    from newfound.engine.checkpoint import Checkpoints
+    from newfound.engine.device import pick_device
+    from newfound.engine.loop import Engine
+    from newfound.engine.metrics import Metrics
+    from newfound.methods.base import learn_strangeness
+    from newfound.report.sheet import contact_sheet
+
+    began = monotonic()
+    with run.locked():
+        for warning in run.warnings:
+            reporter.warn(warning)
+        run.remember(reading.collection)
+        run.write_table("skipped.csv", ["file", "reason"], ([s.file, s.reason] for s in reading.skipped))
+        if reading.skipped:
+            reporter.say(f"{len(reading.skipped)} files were left out: {run.folder / 'skipped.csv'} says why")
+        if reading.collection.test is not None and not run.call.source.dataset:
+            reporter.say(f"{len(reading.collection.test)} labelled images are not trained on, for `predict --reject`")
+        torch.set_num_threads(run.call.threads)
+        metrics = Metrics(run.folder / "metrics.jsonl")
+        engine = Engine(
+            reading.collection,
+            pick_device(run.call.device),
+            seed=run.call.seed,
+            reporter=reporter,
+            checkpoints=Checkpoints(run.folder / "checkpoint", reporter),
+            metrics=metrics,
+            log_every=run.settings.log_every,
+            checkpoint_every=run.settings.checkpoint_every,
+            cache=Path(run.call.cache),
+        )
+        try:
+            outcome = get_method(run.settings.method).load()(run.settings).fit(reading.collection, engine)
+        except Interrupted as error:
+            raise Interrupted(f"{error}; {_how_to_go_on(run)}") from None
+        finally:
+            metrics.close()
+        learn_strangeness(outcome, reading.collection, engine)
+        outcome.model.save(run.folder / "model")
+        _write_assignments(run, reading, outcome)
+        result = _describe(run, reading, outcome, engine) | _judge(run, reading, outcome, reporter)
+        result |= evaluate_run(outcome.model, reading, outcome.assignments, engine, outcome.earlier, outcome.features)
+        if "confusion" in result:
+            run.write_confusion(result.pop("confusion"))
+        result["seconds"]["since_start"] = round(monotonic() - began, 3)
+        if not isinstance(reading.collection.train, VectorStore):
+            n_novel = len(outcome.model.novel)
+            sheet = contact_sheet(reading.collection, outcome.assignments, outcome.confidence, n_novel)
+            sheet.save(run.folder / "categories.png")
+        write_json(run.folder / "result.json", result)
+        with _interrupted(f"interrupted; the run is finished, and `newfound report {run.folder}` makes its page"):
+            _report(run, reading, outcome, engine)
+    return Discovery.of(run)
+
+
+def _judge(run: Run, reading: Reading, outcome: Any, reporter: Reporter) -> dict[str, Any]:
+    """What was chosen for the person, and whether the result can be trusted. A data set has answers to tell that."""
+    from newfound.trust.gauges import doubts, gauge
+
+    result: dict[str, Any] = {"auto": [to_mapping(choice) for choice in run.auto], "warnings": list(run.warnings)}
+    if run.call.source.dataset is None:
+        result["trust"] = gauge(reading.collection, outcome, run.settings, run.call.seed)
+        found = doubts(reading.collection, outcome, result["trust"], outcome.model.novel).values()
+        for warning in found:
+            reporter.warn(warning)
+        result["warnings"] += found
+    return result
+
+
+def _report(run: Run, reading: Reading, outcome: Any, engine: Any) -> None:
+    """Keep what the page shows of the images, and write the page."""
+    from newfound.report.keep import keep
+    from newfound.report.page import write_page
+
+    model, features = outcome.model, outcome.features
+    if features is None:
+        features = engine.features(model, engine.train_images, title="reading features", of=model.features)
+    collection, names = reading.collection, reading.names.unlabelled
+    found = outcome.assignments, outcome.confidence, len(model.novel)
+    kept = keep(run, collection, names, features, *found, engine.reporter)
+    write_page(run, kept)
+
+
+def _write_assignments(run: Run, reading: Reading, outcome: Any) -> None:
+    categories = np.array(outcome.model.novel)[outcome.assignments]
+    rows = zip(reading.names.unlabelled, categories, (f"{c:.6f}" for c in outcome.confidence), strict=True)
+    run.write_table("assignments.csv", ["image", "category", "confidence"], sorted(rows))
+
+
+def _describe(run: Run, reading: Reading, outcome: Any, engine: Any) -> dict[str, Any]:
+    """What a record says beside the figures: method, data, hardware, versions, date."""
+    import torch
+
+    from newfound.engine.device import describe_device
+
+    collection = reading.collection
+    return {
+        "newfound": __version__,
+        "method": run.settings.method,
+        "data": run.call.source.dataset or ("features" if run.call.source.features else "folders"),
+        "seed": run.call.seed,
+        "images": {
+            "labelled": collection.n_labelled,
+            "unlabelled": collection.n_unlabelled,
+            "test": len(collection.test) if collection.test is not None else 0,
+            "skipped": len(reading.skipped),
+        },
+        "known": list(outcome.model.known),
+        "novel": list(outcome.model.novel),
+        "figures": outcome.figures,
+        "seconds": {name: round(value, 3) for name, value in engine.seconds.items()},
+        "hardware": describe_device(engine.device),
+        "versions": {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__},
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }

@@ -1,0 +1,207 @@
+"""Naming the category of images that a run has never seen, and telling those that fit none."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from newfound.data.embeddings import read_vectors
+from newfound.data.folder import list_images
+from newfound.data.parallel import block_within, decode_blocks
+from newfound.data.store import ImageStore
+from newfound.data.vectors import VectorStore
+from newfound.engine.device import pick_device
+from newfound.engine.features import read_features
+from newfound.errors import UserError
+from newfound.files import new_file
+from newfound.model import Model, load_model
+from newfound.progress import Reporter
+from newfound.trust.reject import calibrate, require_calibrated
+from newfound.runfolder import Run, format_table
+
+BLOCK = 1024
+"""Rows of features that are judged at a time, and lines of a table that are written at a time."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The category of one image. ``probabilities`` follow the model's categories; ``fit`` is the share of held-out
+    images that are at least as strange to the model, and ``rejected`` says whether that is too few."""
+
+    image: str
+    category: str
+    confidence: float
+    probabilities: list[float]
+    fit: float | None = None
+    rejected: bool | None = None
+
+
+class Predictor:
+    """The model of a run, which tells images that fit no category where ``reject`` says which share of the images of
+    its categories may be rejected; how strange those are is known from the run or from the images ``calibrate``."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        device: str = "auto",
+        reporter: Reporter,
+        reject: float | None = None,
+        calibrate: Sequence[Path] = (),
+    ) -> None:
+        self.model = load_model(Run.open(folder).model_folder())
+        self.device, self.reporter, self.reject = pick_device(device), reporter, reject
+        if calibrate and reject is None:
+            raise UserError("--calibrate is for --reject: say with it which share may be rejected, such as 0.05")
+        if reject is not None:
+            if calibrate:
+                self._calibrate(calibrate)
+            require_calibrated(self.model, reject)
+
+    def predict(self, paths: Sequence[Path]) -> Iterator[Prediction]:
+        """A prediction for every readable image among files and folders, in the order given, as they are made."""
+        for names, judged in self._judge(paths):
+            probabilities = judged[:, :-1].softmax(1)
+            sure, best = probabilities.max(1)
+            found = zip(names, best.tolist(), sure.tolist(), probabilities.tolist(), self._fits(judged), strict=True)
+            for name, category, confidence, row, fit in found:
+                rejected = None if fit is None or self.reject is None else fit <= self.reject
+                yield Prediction(name, self.model.classes[category], confidence, row, fit, rejected)
+
+    def columns(self, probabilities: bool) -> list[str]:
+        """The header of a table of predictions, with a column for every category where ``probabilities`` are wanted."""
+        more = [f"P({name})" for name in self.model.classes] if probabilities else []
+        return ["image", "category", "confidence", *([] if self.reject is None else ["fit", "rejected"]), *more]
+
+    def _fits(self, judged: Tensor) -> list[float] | list[None]:
+        if self.reject is None or self.model.strangeness is None:
+            return [None] * len(judged)
+        return self.model.strangeness.fit(judged[:, -1]).tolist()
+
+    def _calibrate(self, paths: Sequence[Path]) -> None:
+        calibrate(self.model, torch.cat([judged for _, judged in self._judge(paths)]))
+
+    def _judge(self, paths: Sequence[Path]) -> Iterator[tuple[list[str], Tensor]]:
+        """Names of some images and what the model says of them, [n, classes + 1]; only some are in memory at a time."""
+        given = self.model.encoder.network == "features"
+        for names, images in _given_features(self.model, paths) if given else self._images(paths):
+            quiet = Reporter(quiet=True)
+            yield names, read_features(self.model, images, self.device, quiet, title="", of=self.model.judge).cpu()
+
+    def _images(self, paths: Sequence[Path]) -> Iterator[tuple[list[str], ImageStore]]:
+        """The readable images among files and folders, with their names; of the others a warning says why not."""
+        files = [file for path in paths for file in list_images(path)]
+        size, channels = self.model.encoder.size, self.model.encoder.channels
+        block, done, read = block_within(size, channels), 0, 0
+        for images, reasons in decode_blocks(files, size, channels, self.reporter, block_size=block):
+            some = files[done : done + len(reasons)]
+            readable = np.array([reason is None for reason in reasons])
+            for file, reason in zip(some, reasons, strict=True):
+                if reason is not None:
+                    self.reporter.warn(f"{file}: {reason}")
+            done, read = done + len(reasons), read + int(readable.sum())
+            if readable.any():
+                yield [str(some[i]) for i in np.flatnonzero(readable)], ImageStore(images[readable])
+        if not read:
+            raise UserError(f"none of the {len(files)} files given is an image that can be read")
+
+
+def read_paths(given: Sequence[Path]) -> list[Path]:
+    """The paths given, with those listed on standard input, a line (or, between NULs, a path) each, for a -."""
+    paths: list[Path] = []
+    for path in given:
+        if str(path) != "-":
+            paths.append(path)
+            continue
+        content = sys.stdin.buffer.read()
+        lines = content.split(b"\0") if b"\0" in content else content.splitlines()
+        listed = [Path(os.fsdecode(line)) for line in lines if line.strip()]
+        if not listed:
+            raise UserError("the list of images on standard input is empty: write a path on each line")
+        paths += listed
+    return paths
+
+
+def as_tables(header: Sequence[str], found: Iterator[Prediction]) -> Iterator[str]:
+    """CSV text of predictions, piece by piece; no header without a prediction."""
+    width = len(format_table(header, []))
+    rows: list[list[str]] = []
+    begun = False
+    for one in found:
+        row = [one.image, one.category, f"{one.confidence:.6f}"]
+        if one.fit is not None:
+            row += [f"{one.fit:.6f}", "yes" if one.rejected else "no"]
+        rows.append(row + [f"{p:.6f}" for p in one.probabilities][: len(header) - len(row)])
+        if len(rows) == BLOCK:
+            yield format_table(header, rows)[width if begun else 0 :]
+            rows, begun = [], True
+    if rows:
+        yield format_table(header, rows)[width if begun else 0 :]
+
+
+def write_table(out: Path, given: Sequence[Path], found: Iterator[Prediction], header: Sequence[str]) -> dict[str, Any]:
+    """Write predictions to a CSV file, whole or not at all; gives how many images each category has."""
+    if out.is_dir() or not out.absolute().parent.is_dir():
+        reason = "is a folder" if out.is_dir() else "is in a folder that does not exist"
+        raise UserError(f"--out {out} {reason}: name the CSV file to write")
+    if out.exists() and not out.is_file():
+        raise UserError(f"--out {out} is no plain file: name the CSV file to write, or leave --out away to print")
+    if os.path.realpath(out) in {os.path.realpath(file) for path in given for file in list_images(path)}:
+        raise UserError(f"--out {out} is one of the images: name the CSV file to write")
+    categories: Counter[str] = Counter()
+    rejected: list[bool] = []
+
+    def counted() -> Iterator[Prediction]:
+        for one in found:
+            categories[one.category] += not one.rejected
+            if one.rejected is not None:
+                rejected.append(one.rejected)
+            yield one
+
+    with new_file(Path(os.path.realpath(out))) as file:  # through a link, which stays one
+        for text in as_tables(header, counted()):
+            file.write(text.encode("utf-8", errors="surrogateescape"))
+    summary = {
+        "out": str(out),
+        "images": categories.total() + sum(rejected),
+        "categories": dict(sorted(categories.items())),
+    }
+    return summary | ({"rejected": sum(rejected)} if "rejected" in header else {})
+
+
+def as_mapping(one: Prediction, classes: Sequence[str] | None) -> dict[str, Any]:
+    """A prediction for JSON, with every category's probability where ``classes`` are given."""
+    mapping: dict[str, Any] = {"image": one.image, "category": one.category, "confidence": one.confidence}
+    if one.fit is not None:
+        mapping |= {"fit": one.fit, "rejected": one.rejected}
+    if classes is not None:
+        mapping["probabilities"] = dict(zip(classes, one.probabilities, strict=True))
+    return mapping
+
+
+def _given_features(model: Model, paths: Sequence[Path]) -> Iterator[tuple[list[str], ImageStore]]:
+    """The rows of .npy files of features, called FILE:ROW from row 0; all files are looked at first."""
+    tables = [(path, _vectors(model, path)) for path in paths]
+    for path, table in tables:
+        for first in range(0, len(table), BLOCK):
+            some = table[first : first + BLOCK]
+            yield [f"{path}:{first + row}" for row in range(len(some))], VectorStore(some)
+
+
+def _vectors(model: Model, path: Path) -> np.ndarray:
+    if path.suffix != ".npy":
+        raise UserError(f"this run was made of features: give .npy files of them, not {path}")
+    table = read_vectors(path)
+    if table.shape[1] != model.encoder.channels:
+        found, wanted = table.shape[1], model.encoder.channels
+        raise UserError(f"{path} has {found} numbers for each image, and the run was made of {wanted}")
+    return table

@@ -1,0 +1,659 @@
+"""What people may have on their disks: it works, or one sentence says what was found, where and what to do, the exit
+status is 2, and nothing that was there is lost."""
+
+import contextlib
+import csv
+import errno
+import fcntl
+import io
+import json
+import os
+import shutil
+import sys
+import time
+
+import embeddings
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file, save_file
+
+from newfound import UserError, load
+from newfound.cli import commands as cli
+from newfound.model.model import FORMAT
+from newfound.nets import build
+from newfound.runfolder import Run
+
+KMEANS = ["--set", "network=tiny", "--set", "data.size=8", "--set", "stage1.epochs=2", "--set", "stage1.batch=4"]
+FEATURES = ["--set", "stage2.epochs=2"]
+LONG = "名" * 80 + ".png"
+"""244 bytes of 255 that a name may have."""
+
+
+@pytest.fixture(scope="module")
+def weights(tmp_path_factory):
+    """A file of weights of a small transformer, for images of 32 pixels."""
+    torch.manual_seed(0)
+    file = tmp_path_factory.mktemp("weights") / "net.safetensors"
+    save_file(build("vit-tiny-16", 3, 32).state_dict(), file)
+    return file
+
+
+@pytest.fixture(params=["kmeans", "backbone"])
+def way(request):
+    """The words that choose a method for folders of images."""
+    if request.param == "kmeans":
+        return KMEANS
+    return ["--backbone", request.getfixturevalue("weights"), *FEATURES]
+
+
+@pytest.fixture
+def newfound(monkeypatch, capsys):
+    """A command in this process: its exit status, and the lines on standard error."""
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["newfound", *map(str, words)])
+        capsys.readouterr()
+        status = cli._status()
+        captured = capsys.readouterr()
+        call.out = captured.out
+        return status, captured.err.splitlines()
+
+    return call
+
+
+def picture(path, seed, colour=(128, 128, 128)):
+    """No two seeds give the same image."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(seed)
+    pixels = np.clip(rng.normal(colour, 40, (8, 8, 3)), 0, 255).astype(np.uint8)
+    Image.fromarray(pixels).save(path)
+
+
+@pytest.fixture
+def trees(tmp_path):
+    """Two known categories of four images, and a pile of eight."""
+    for i in range(4):
+        picture(tmp_path / "known" / "red" / f"{i}.png", i, (220, 30, 30))
+        picture(tmp_path / "known" / "blue" / f"{i}.png", 10 + i, (30, 30, 220))
+        picture(tmp_path / "pile" / f"{i}.png", 20 + i, (30, 220, 30))
+        picture(tmp_path / "pile" / f"1{i}.png", 30 + i, (220, 220, 30))
+    return tmp_path
+
+
+def folders(trees, *more, novel=2):
+    words = ["discover", "--labelled", trees / "known", "--unlabelled", trees / "pile", "--novel", novel]
+    return [*words, "--out", trees / "run", *more]
+
+
+def everything(folder):
+    """What lies in a folder, to see that nothing of it was touched."""
+    return {p: p.read_bytes() if p.is_file() else None for p in folder.rglob("*")}
+
+
+def refused(found, *words):
+    """Status 2, and one line, apart from progress and warnings, that has these words and says what to do."""
+    status, lines = found
+    lines = [line for line in lines if line.startswith("newfound: ")]
+    assert status == 2, found
+    assert len(lines) == 1, found
+    for word in words:
+        assert str(word) in lines[0], found
+
+
+def warnings(found):
+    assert found[0] == 0, found
+    return [line for line in found[1] if line.startswith("warning: ")]
+
+
+def assignments(run):
+    rows = Run.open(run).read_assignments()
+    assert all(0 <= float(row["confidence"]) <= 1 for row in rows)
+    return {row["image"]: row["category"] for row in rows}
+
+
+# Folders with too little in them
+
+
+def test_an_empty_pile_is_refused(newfound, trees, way):
+    shutil.rmtree(trees / "pile")
+    refused(newfound(*folders(trees, *way)), trees / "pile", "does not exist", "name a folder that holds images")
+    (trees / "pile").mkdir()
+    refused(newfound(*folders(trees, *way)), trees / "pile", "holds no file", "put the images")
+    assert not (trees / "run").exists()
+
+
+def test_empty_known_folders_are_refused(newfound, trees, way):
+    (trees / "known" / "green").mkdir()
+    refused(newfound(*folders(trees, *way)), trees / "known" / "green", "holds no file", "or remove the folder")
+    shutil.rmtree(trees / "known")
+    (trees / "known").mkdir()
+    refused(newfound(*folders(trees, *way)), trees / "known", "has no category folders", "--labels")
+    assert not (trees / "run").exists()
+
+
+@pytest.mark.parametrize("command", ["resume", "evaluate", "predict", "report"])
+def test_an_empty_folder_is_no_run(newfound, tmp_path, command):
+    (tmp_path / "empty").mkdir()
+    more = [tmp_path] if command == "predict" else []
+    refused(newfound(command, tmp_path / "empty", *more), f"there is no run in {tmp_path / 'empty'}")
+
+
+def test_a_run_that_is_not_finished_predicts_nothing_and_names_resume(newfound, finished, made_once):
+    run = finished / "run"
+    (run / "result.json").unlink()
+    shutil.rmtree(run / "model")
+    refused(newfound("predict", run, made_once / "pile"), "is not finished", f"newfound resume {run}")
+    with pytest.raises(UserError, match=f"is not finished: newfound resume {run}"):
+        load(run)
+
+
+def test_one_known_category_will_do(newfound, trees, way):
+    shutil.rmtree(trees / "known" / "blue")
+    warnings(newfound(*folders(trees, *way)))
+    assert len(assignments(trees / "run")) == 8
+    assert newfound("predict", trees / "run", trees / "known")[0] == 0
+
+
+def test_one_image_a_category_will_do(newfound, trees, way):
+    for category in ("red", "blue"):
+        for i in range(1, 4):
+            (trees / "known" / category / f"{i}.png").unlink()
+    warnings(newfound(*folders(trees, *way)))
+    assert len(assignments(trees / "run")) == 8
+    assert newfound("predict", trees / "run", trees / "known")[0] == 0
+    sure = [float(row["confidence"]) for row in csv.DictReader(newfound.out.splitlines())]
+    assert all(0 < value <= 1 for value in sure)
+
+
+def test_one_image_in_the_pile_will_do(newfound, trees, way):
+    for path in sorted((trees / "pile").iterdir())[1:]:
+        path.unlink()
+    warnings(newfound(*folders(trees, *way, novel=1)))
+    assert set(assignments(trees / "run").values()) == {"novel-01"}
+
+
+@pytest.mark.parametrize("number", [0, -3, 9, 10**9])
+def test_a_number_of_categories_that_cannot_be_is_refused(newfound, trees, way, number):
+    refused(newfound(*folders(trees, *way, novel=number)), f"{number:,}" if number > 8 else f"--novel {number}")
+    assert not (trees / "run").exists()
+
+
+def test_as_many_categories_as_images_can_be_looked_for(newfound, trees, way):
+    warnings(newfound(*folders(trees, *way, novel=8)))
+    assert len(assignments(trees / "run")) == 8
+
+
+@pytest.mark.parametrize("number", [0, embeddings.NOVEL * embeddings.EACH + 1])
+def test_embeddings_refuse_such_numbers_too(newfound, tmp_path, number):
+    files = embeddings.write(tmp_path / "data")
+    words = [f"--{name}={path}" for name, path in files.items()]
+    refused(newfound("discover", *words, "--novel", number, "--out", tmp_path / "run"), "categories")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--method", "apl", "--set", "network=vgg6", "--set", "data.size=32", "--set", "views.extra_size=16"],
+        ["--method", "kmeans", "--set", "network=vgg6", "--set", "data.size=8"],
+    ],
+)
+def test_images_that_the_network_cannot_take_leave_no_run(newfound, trees, more):
+    refused(newfound(*folders(trees, *more)), "the network vgg6", "choose")
+    assert not (trees / "run").exists()
+
+
+def test_views_that_cannot_be_made_leave_no_run_though_nothing_looks_at_them(newfound, trees):
+    views = ["--set", "instance=false", "--set", "data.size=72", "--set", "views.extra_size=4"]
+    found = newfound(
+        *folders(trees, "--method", "apl", "--recipe", "apl-folder-natural", "--set", "network=tiny", *views)
+    )
+    refused(found, "blur_kernel is 13")
+    assert not (trees / "run").exists()
+
+
+# Images that come twice, and files that are no images
+
+
+def test_copies_in_the_pile_stay_and_are_told(newfound, trees, way):
+    shutil.copy(trees / "pile" / "0.png", trees / "pile" / "copy.png")
+    shutil.copy(trees / "known" / "red" / "0.png", trees / "known" / "red" / "copy.png")
+    told = warnings(newfound(*folders(trees, *way)))
+    assert "1 of the 9 labelled images is a copy of another one, such as 'red/copy.png' and 'red/0.png'" in told[0]
+    assert "1 of the 9 unlabelled images is a copy of another one, such as 'copy.png' and '0.png'" in told[1]
+    found = assignments(trees / "run")
+    assert len(found) == 9
+    assert found["copy.png"] == found["0.png"]
+
+
+def test_a_pile_of_one_image_again_and_again_ends(newfound, trees, way):
+    for path in sorted((trees / "pile").iterdir())[1:]:
+        shutil.copy(trees / "pile" / "0.png", path)
+    told = warnings(newfound(*folders(trees, *way)))
+    assert any("7 of the 8 unlabelled images are a copy of another one" in line for line in told)
+    assert len(set(assignments(trees / "run").values())) == 1
+
+
+@pytest.mark.parametrize("how", [shutil.copy, os.link, os.symlink, "another file format"])
+def test_a_known_image_is_left_out_of_the_pile(newfound, trees, way, how):
+    original, copy = trees / "known" / "red" / "0.png", trees / "pile" / "again.png"
+    if callable(how):
+        how(original, copy)
+    else:
+        copy = copy.with_suffix(".bmp")
+        Image.open(original).save(copy)
+    told = warnings(newfound(*folders(trees, *way)))
+    assert f"1 of the 9 unlabelled images is among the labelled ones too, such as {copy.name!r} and 'red/0." in told[0]
+    assert copy.name not in assignments(trees / "run")
+    assert Run.open(trees / "run").read_table("skipped.csv", ["file", "reason"]) == [
+        {"file": str(copy), "reason": f"the same image as {str(original)!r}"}
+    ]
+    assert copy.exists()
+
+
+def test_a_pile_of_known_images_alone_is_refused(newfound, trees, way):
+    shutil.rmtree(trees / "pile")
+    shutil.copytree(trees / "known", trees / "pile")
+    refused(newfound(*folders(trees, *way)), "all 8 unlabelled images", "nothing to discover", "give other images")
+    assert not (trees / "run").exists()
+
+
+def test_an_image_of_two_categories_is_told(newfound, trees, way):
+    shutil.copy(trees / "known" / "red" / "0.png", trees / "known" / "blue" / "0.png")
+    told = warnings(newfound(*folders(trees, *way)))
+    assert "1 labelled image is in several categories, such as 'blue/0.png' and 'red/0.png': keep each in" in told[0]
+
+
+def test_a_known_row_of_features_is_left_out_of_the_pile(newfound, tmp_path):
+    files = embeddings.write(tmp_path / "data")
+    rows = np.load(files["features"])
+    known = int(files["labels"].read_text().splitlines()[1].split(",")[0][4:7])
+    hidden = int((tmp_path / "data" / "truth.csv").read_text().splitlines()[1].split(",")[0][4:7])
+    rows[hidden] = rows[known]
+    np.save(files["features"], rows)
+    words = [f"--{name}={path}" for name, path in files.items()]
+    found = newfound("discover", *words, "--novel", embeddings.NOVEL, *FEATURES, "--out", tmp_path / "run")
+    assert "1 of the 120 unlabelled images is among the labelled ones too" in warnings(found)[0]
+    assert f"img/{hidden:03d}.jpg" not in assignments(tmp_path / "run")
+
+
+def test_unreadable_files_are_listed_and_the_rest_goes_on(newfound, trees, way):
+    (trees / "pile" / "letter.png").write_text("dear")
+    whole = (trees / "pile" / "0.png").read_bytes()
+    (trees / "known" / "red" / "half.png").write_bytes(whole[: len(whole) // 2])
+    status, lines = newfound(*folders(trees, *way))
+    assert status == 0
+    assert f"2 files were left out: {trees / 'run' / 'skipped.csv'} says why" in lines
+    assert len(assignments(trees / "run")) == 8
+
+
+def test_a_category_of_unreadable_files_is_refused(newfound, trees, way):
+    (trees / "known" / "green").mkdir()
+    (trees / "known" / "green" / "a.png").write_text("dear")
+    refused(newfound(*folders(trees, *way)), "category 'green'", "not an image", "put images there that open")
+    assert not (trees / "run").exists()
+
+
+# Names
+
+
+def test_foreign_long_and_equal_names_survive_a_run(newfound, trees, way):
+    names = [LONG, f"{'長' * 80}/{'深' * 80}/{LONG}", "a/same.png", "b/same.png", "قطة.png", "-rf.png", "a b.png"]
+    for i, name in enumerate(names):
+        picture(trees / "pile" / name, 100 + i)
+    shutil.move(trees / "known" / "red", trees / "known" / "красный")
+    warnings(newfound(*folders(trees, *way)))
+    assert set(names) < set(assignments(trees / "run"))
+    assert "красный" in json.loads((trees / "run" / "result.json").read_text())["known"]
+    lines = "".join(f"{name},new\n" for name in assignments(trees / "run"))
+    (trees / "truth.csv").write_text(f"image,label\n{lines}", encoding="utf-8")
+    assert newfound("evaluate", trees / "run", "--answers", trees / "truth.csv")[0] == 0
+    assert "(15 images with an answer)" in newfound.out
+
+
+@pytest.mark.parametrize("name", ["=cmd|' /C calc'!A0.png", "+1.png", "-1.png", "@sum.png", "\t=1.png", "＝1.png"])
+def test_no_name_of_a_file_is_a_formula(newfound, trees, name):
+    picture(trees / "pile" / name, 100)
+    picture(trees / "new" / name, 101)
+    (trees / "pile" / f"{name}.txt").write_text("no image")
+    assert newfound(*folders(trees, *KMEANS))[0] == 0
+    with open(trees / "run" / "assignments.csv", newline="", encoding="utf-8") as file:
+        written = [row["image"] for row in csv.DictReader(file)]
+    assert f"./{name}" in written
+    assert (trees / "pile" / f"./{name}").exists(), "it is still its path"
+    assert name in assignments(trees / "run"), "a run reads it as it was"
+    (trees / "truth.csv").write_text(f'image,label\n"./{name}",=new\n', encoding="utf-8")
+    assert newfound("evaluate", trees / "run", "--answers", trees / "truth.csv")[0] == 0
+    tables = [file.read_text(encoding="utf-8") for file in (trees / "run").glob("*.csv")]
+    assert len(tables) == 3
+    cells = [cell for text in tables for row in csv.reader(io.StringIO(text, newline="")) for cell in row]
+    assert not [cell for cell in cells if cell.startswith(tuple("=+-@\t\r＝"))]
+
+
+def test_no_name_of_a_category_is_a_formula(newfound, trees, monkeypatch):
+    shutil.move(trees / "known" / "red", trees / "known" / "=cmd")
+    assert newfound(*folders(trees, *KMEANS))[0] == 0
+    monkeypatch.chdir(trees / "known")
+    assert newfound("predict", trees / "run", "=cmd")[0] == 0
+    rows = list(csv.DictReader(newfound.out.splitlines()))
+    assert [row["image"] for row in rows] == [f"./=cmd/{i}.png" for i in range(4)]
+    assert {row["category"] for row in rows} <= {"'=cmd", "blue", "novel-01", "novel-02"}
+    assert "'=cmd" in {row["category"] for row in rows}
+
+
+def test_a_name_that_is_html_stays_a_name(newfound, trees):
+    tag = "<img src=x onerror=alert(1)>"
+    picture(trees / "pile" / f"{tag}.png", 100)
+    shutil.move(trees / "known" / "red", trees / "known" / tag)
+    assert newfound(*folders(trees, *KMEANS))[0] == 0
+    page = (trees / "run" / "report.html").read_text()
+    assert tag not in page
+    assert tag.replace("<", "\\u003c") in page
+    assert f"{tag}.png" in assignments(trees / "run")
+
+
+def test_names_cannot_command_the_terminal(newfound, trees):
+    picture(trees / "pile" / "\x1b[2J\x9b2J\n.png", 100)
+    (trees / "pile" / "\x1b.txt").write_text("no image")
+    found = newfound(*folders(trees, *KMEANS, novel=1))
+    assert "␛[2J�2J␊.png" in newfound.out
+    more = newfound("predict", trees / "run", trees / "pile")[1]
+    assert not {"\x1b", "\x9b"} & set(newfound.out[:0] + "".join([*found[1], *more]))
+    assert any("␛.txt: not an image" in line for line in more)
+
+
+# Places
+
+
+@contextlib.contextmanager
+def read_only(folder, monkeypatch):
+    """The folder and what is in it as on a read-only disk, even for root."""
+    real_open, real_mkdir = os.open, os.mkdir
+
+    def inside(path):
+        return os.path.realpath(path).startswith(f"{os.path.realpath(folder)}")
+
+    def refuse(path):
+        raise OSError(errno.EROFS, "Read-only file system", str(path))
+
+    def opened(path, flags, *more, **options):
+        if flags & (os.O_WRONLY | os.O_RDWR) and inside(path):
+            refuse(path)
+        return real_open(path, flags, *more, **options)
+
+    def made(path, *more, **options):
+        if inside(path):
+            refuse(path)
+        return real_mkdir(path, *more, **options)
+
+    real = open
+
+    def opened_file(path, mode="r", *more, **options):
+        if not isinstance(path, int) and set(mode) & set("wax+") and inside(path):
+            refuse(path)
+        return real(path, mode, *more, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", opened)
+        patch.setattr(os, "mkdir", made)
+        patch.setattr("builtins.open", opened_file)
+        patch.setattr("io.open", opened_file)
+        yield
+
+
+def test_images_may_lie_on_a_read_only_disk(newfound, trees, way, monkeypatch):
+    with read_only(trees / "known", monkeypatch), read_only(trees / "pile", monkeypatch):
+        warnings(newfound(*folders(trees, *way)))
+
+
+def test_a_run_cannot_be_made_on_a_read_only_disk(newfound, trees, way, monkeypatch):
+    (trees / "disk").mkdir()
+    words = folders(trees, *way)
+    words[words.index(trees / "run")] = trees / "disk" / "run"
+    with read_only(trees / "disk", monkeypatch):
+        refused(newfound(*words), trees / "disk" / "run", "Read-only file system", "choose another --out")
+
+
+@pytest.mark.parametrize("command", ["resume", "evaluate", "report"])
+def test_a_run_on_a_read_only_disk_stays_as_it_was(newfound, finished, monkeypatch, command):
+    run, more = finished / "run", ["--answers", finished / "truth.csv"] if command == "evaluate" else []
+    if command == "resume":
+        (run / "result.json").unlink()
+    before = everything(run)
+    with read_only(run, monkeypatch):
+        refused(newfound(command, run, *more), run, "Read-only file system")
+    assert everything(run) == before
+
+
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory):
+    """The folders of a finished run, and the run."""
+    folder = tmp_path_factory.mktemp("finished")
+    for i in range(4):
+        picture(folder / "known" / "red" / f"{i}.png", i, (220, 30, 30))
+        picture(folder / "known" / "blue" / f"{i}.png", 10 + i, (30, 30, 220))
+        picture(folder / "pile" / f"{i}.png", 20 + i, (30, 220, 30))
+        picture(folder / "pile" / f"1{i}.png", 30 + i, (220, 220, 30))
+    lines = [f"{path.name},{'a' if len(path.name) == 5 else 'b'}\n" for path in (folder / "pile").iterdir()]
+    (folder / "truth.csv").write_text("image,label\n" + "".join(lines))
+    from newfound import discover
+
+    settings = {"network": "tiny", "data.size": 8, "stage1.epochs": 2, "stage1.batch": 4}
+    cache = folder / "cache"
+    discover(folder / "known", folder / "pile", n_novel=2, out=folder / "run", settings=settings, cache=cache)
+    return folder
+
+
+@pytest.fixture
+def finished(made_once, tmp_path):
+    """A copy of a finished run, beside its answers."""
+    shutil.copytree(made_once / "run", tmp_path / "run")
+    shutil.copy(made_once / "truth.csv", tmp_path)
+    return tmp_path
+
+
+@contextlib.contextmanager
+def disk_that_fills(after, monkeypatch):
+    """From the nth file on, nothing reaches the disk any more."""
+    real, count = os.fsync, iter(range(10**9))
+
+    def fsync(handle):
+        if next(count) >= after:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(handle)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fsync)
+        yield
+
+
+@pytest.mark.parametrize("after", [0, 4, 9, 14, 19, 24])
+@pytest.mark.parametrize("features", [False, True])
+def test_a_full_disk_costs_nothing_that_was_done(newfound, trees, monkeypatch, after, features):
+    if features:
+        files = embeddings.write(trees / "data")
+        words = ["discover", *(f"--{name}={path}" for name, path in files.items()), "--novel", 4, *FEATURES]
+    else:
+        words = folders(trees, *KMEANS)[:-2]
+    run = trees / "full"
+    with disk_that_fills(after, monkeypatch):
+        found = newfound(*words, "--out", run)
+    refused(found, "the disk is full", "No space left on device", "free some space")
+    begun = (run / "settings.yaml").exists()
+    warnings(newfound("resume", run) if begun else newfound(*words, "--out", run))
+    warnings(newfound(*words, "--out", trees / "undisturbed"))
+    for name in ("assignments.csv", "metrics.jsonl"):
+        assert (run / name).read_bytes() == (trees / "undisturbed" / name).read_bytes()
+
+
+def test_a_result_that_does_not_reach_the_disk_is_a_sentence(finished):
+    import subprocess
+
+    command = [sys.executable, "-m", "newfound", "resume", str(finished / "run"), "--quiet"]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("newfound: the disk is full")
+    assert len(done.stderr.splitlines()) == 1
+
+
+# Runs of others
+
+
+@pytest.mark.parametrize("command", ["resume", "evaluate", "report", "discover"])
+def test_a_run_in_use_is_left_alone(newfound, finished, made_once, command):
+    run, more = finished / "run", ["--answers", finished / "truth.csv"] if command == "evaluate" else []
+    words = [command, run, *more]
+    if command == "resume":
+        (run / "result.json").unlink()
+    if command == "discover":
+        words = [*folders(made_once)[:-1], run]
+    before = everything(run)
+    with open(run / ".lock") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        expected = "holds a run already" if command == "discover" else "is in use by another process"
+        refused(newfound(*words), run, expected)
+    assert everything(run) == before
+
+
+@pytest.mark.parametrize("command", ["resume", "evaluate", "predict", "report"])
+def test_a_run_of_a_newer_version_is_left_alone(newfound, finished, made_once, command):
+    run, more = finished / "run", [made_once / "pile"] if command == "predict" else []
+    text = (run / "settings.yaml").read_text()
+    (run / "settings.yaml").write_text(text.replace("format: 1", "format: 2"))
+    before = everything(run)
+    refused(newfound(command, run, *more), run, "written by a newer newfound", "update")
+    assert everything(run) == before
+
+
+@pytest.mark.parametrize("command", ["resume", "evaluate", "export", "report"])
+@pytest.mark.parametrize("damage", ["no assignments", "few assignments", "empty result", "a result of numbers"])
+def test_a_damaged_run_says_how_it_is_mended_and_can_be(newfound, finished, made_once, command, damage):
+    run, more = (
+        finished / "run",
+        {"evaluate": ["--answers", finished / "truth.csv"], "export": ["--to", finished / "to"]},
+    )
+    before = (run / "assignments.csv").read_text()
+    if damage == "no assignments":
+        (run / "assignments.csv").unlink()
+    elif damage == "few assignments":
+        (run / "assignments.csv").write_text("".join(before.splitlines(keepends=True)[:4]))
+    else:
+        (run / "result.json").write_text("{}" if damage == "empty result" else '{"known": [], "novel": [3]}')
+    words = [command, run, *more.get(command, [])]
+    remedy = f"move {run / 'result.json'} away and call `newfound resume {run}`"
+    refused(newfound(*words), remedy)
+    assert not (finished / "to").exists()
+    (run / "result.json").unlink()
+    assert newfound("resume", run)[0] == 0
+    assert (run / "assignments.csv").read_text() == before
+    assert newfound(*words)[0] == 0
+
+
+def test_categories_that_a_model_does_not_know_are_a_damaged_run(newfound, tmp_path):
+    run = tmp_path / "run"
+    assert (
+        newfound("discover", "--dataset", "digits", "--method", "kmeans", "--set", "stage1.epochs=1", "--out", run)[0]
+        == 0
+    )
+    text = (run / "assignments.csv").read_text()
+    (run / "assignments.csv").write_text(text.replace("novel-01", "other"))
+    refused(newfound("evaluate", run), run / "assignments.csv", "does not fit the images", "'other'", "newfound resume")
+
+
+def test_what_a_killed_process_left_half_written_in_a_run_goes_and_what_another_writes_stays(newfound, finished):
+    run, days_ago = finished / "run", time.time() - 3 * 24 * 3600
+    (run / "result.json").unlink()
+    (run / ".result.json.77.writing").write_text("{")
+    (run / ".model.77.writing").mkdir()
+    for path in run.glob(".*.writing"):
+        os.utime(path, (days_ago, days_ago))
+    (run / ".found.csv.78.writing").write_text("image,")  # predict --out, which takes no lock
+    assert newfound("resume", run)[0] == 0
+    assert {path.name for path in run.glob(".*")} == {".lock", ".found.csv.78.writing"}
+
+
+def test_a_model_serves_without_the_result_of_its_run(newfound, finished, made_once):
+    (finished / "run" / "result.json").unlink()
+    assert newfound("predict", finished / "run", made_once / "pile")[0] == 0
+    assert load(finished / "run").model_
+
+
+# Files of weights
+
+
+def changed(file, **more):
+    save_file(load_file(file) | more, file)
+
+
+DAMAGES = {
+    "truncated": lambda file: file.write_bytes(file.read_bytes()[:-100]),
+    "cut in its header": lambda file: file.write_bytes(file.read_bytes()[:20]),
+    "empty": lambda file: file.write_bytes(b""),
+    "of an oversized header": lambda file: file.write_bytes((2**62).to_bytes(8, "little") + file.read_bytes()[8:]),
+    "of a header beyond its end": lambda file: file.write_bytes((10**7).to_bytes(8, "little") + file.read_bytes()[8:]),
+    "of wrong shapes": lambda file: changed(file, **{min(load_file(file)): torch.zeros(7)}),
+    "of unknown keys": lambda file: changed(file, extra=torch.zeros(7)),
+    "a pickle": lambda file: file.write_bytes(b"\x80\x04cos\nsystem\n(S'touch owned'\ntR."),
+    "missing": lambda file: file.unlink(),
+    "a folder": lambda file: (file.unlink(), file.mkdir()),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_model_is_refused(newfound, finished, made_once, damage):
+    file = finished / "run" / "model" / "model.safetensors"
+    DAMAGES[damage](file)
+    refused(newfound("predict", finished / "run", made_once / "pile"), file, "does not hold the weights of this model")
+    assert newfound("evaluate", finished / "run", "--answers", finished / "truth.csv")[0] == 0, "the rest is there"
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_damaged_weights_are_no_backbone(newfound, trees, weights, damage):
+    file = trees / "net.safetensors"
+    shutil.copy(weights, file)
+    DAMAGES[damage](file)
+    refused(newfound(*folders(trees, "--backbone", file)), file)
+    assert not (trees / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("network=resnet18", "nobody has trained the network resnet18"),
+        ("network=features", "nobody has trained the network features"),
+        ("weights=nowhere.safetensors", "'nowhere.safetensors' cannot be read"),
+        ("digest=abc", "not those this run began with"),
+    ],
+)
+def test_a_network_in_the_settings_that_cannot_be_had_leaves_no_run(newfound, trees, weights, setting, words):
+    more = [] if setting.startswith("network") else ["--backbone", weights]
+    refused(newfound(*folders(trees, "--method", "apl-features", *more, "--set", setting)), words)
+    assert not (trees / "run").exists()
+
+
+@pytest.mark.parametrize("setting", ["network=resnet18", "weights=net.safetensors", "digest=abc"])
+def test_features_take_no_network(newfound, tmp_path, setting):
+    words = [f"--{name}={path}" for name, path in embeddings.write(tmp_path / "data").items()]
+    found = newfound("discover", *words, "--novel", 4, *FEATURES, "--set", setting, "--out", tmp_path / "run")
+    refused(found, "must not name its network")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"dimension": 2**16, "network": "features", "image": {"channels": 2**16, "size": 1}},
+        {"known": ["a"] * 10**6},
+        {"novel": []},
+        {"image": {"channels": 3, "size": -1}},
+        {"network": "../../net"},
+        {"format": FORMAT + 1},
+    ],
+)
+def test_a_model_that_is_not_what_it_says_is_refused(newfound, finished, made_once, change):
+    file = finished / "run" / "model" / "model.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    refused(newfound("predict", finished / "run", made_once / "pile"), file.parent)

@@ -1,0 +1,132 @@
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from newfound.errors import UserError
+from newfound.model import Encoder, Model, load_model
+from newfound.model.strangeness import Strangeness
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    encoder = Encoder("tiny", 1, 8, torch.tensor([0.4]), torch.tensor([0.2]))
+    return Model(encoder, ("a", "b"), ("novel-01",), method="kmeans", unit_features=True).eval()
+
+
+@pytest.fixture
+def saved(model, tmp_path):
+    model.save(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def change(path, **more):
+    content = json.loads((path / "model.json").read_text())
+    (path / "model.json").write_text(json.dumps(content | more))
+
+
+def test_a_model_comes_back_as_it_was(model, saved):
+    loaded = load_model(saved)
+    images = torch.randint(0, 256, (5, 1, 8, 8), dtype=torch.uint8)
+    assert torch.equal(loaded(images), model(images))
+    assert (loaded.known, loaded.novel, loaded.method, loaded.unit_features) == (
+        ("a", "b"),
+        ("novel-01",),
+        "kmeans",
+        True,
+    )
+    assert not loaded.training
+
+
+@pytest.mark.parametrize("plain", [True, False])
+def test_a_model_tells_strangers_after_it_was_saved_as_before(plain, tmp_path):
+    torch.manual_seed(0)
+    encoder = Encoder("tiny", 1, 8, torch.tensor([0.4]), torch.tensor([0.2]), dimension=5, whitened=True)
+    model = Model(encoder, ("a", "b"), ("novel-01",), method="apl-features", unit_features=True).eval()
+    model.strangeness = Strangeness(7, encoder.net.width if plain else 5)
+    model.strangeness.exemplars.normal_()
+    model.plain_strangeness = plain
+    model.save(tmp_path / "model")
+    if not plain:  # as models of the second format were written
+        content = json.loads((tmp_path / "model" / "model.json").read_text())
+        del content["plain_strangeness"]
+        (tmp_path / "model" / "model.json").write_text(json.dumps(content | {"format": 2}))
+    images = torch.randint(0, 256, (5, 1, 8, 8), dtype=torch.uint8)
+    assert torch.equal(load_model(tmp_path / "model").judge(images), model.judge(images))
+    assert model.judge(images)[:, -1].min() > 0
+
+
+def test_unit_features_have_length_one(model):
+    features = model.features(torch.randint(0, 256, (5, 1, 8, 8), dtype=torch.uint8))
+    torch.testing.assert_close(features.norm(dim=1), torch.ones(5))
+
+
+def test_saving_again_replaces_a_model_and_nothing_else(model, saved, tmp_path):
+    model.save(saved)
+    load_model(saved)
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "mine.txt").write_text("dear")
+    with pytest.raises(UserError, match="holds no model"):
+        model.save(tmp_path / "letters")
+    assert (tmp_path / "letters" / "mine.txt").read_text() == "dear"
+
+
+@pytest.mark.parametrize("beside", ["mine.txt", None])
+def test_saving_never_removes_what_is_not_a_model_s(model, saved, beside):
+    if beside:
+        (saved / beside).write_text("dear")
+    else:
+        (saved / "model.json").write_text("{}")  # another program's
+    before = {file.name: file.read_bytes() for file in saved.iterdir()}
+    with pytest.raises(UserError, match="or more than a model"):
+        model.save(saved)
+    assert {file.name: file.read_bytes() for file in saved.iterdir()} == before
+
+
+def test_every_damage_to_the_weights_is_a_sentence(saved):
+    path = saved / "model.safetensors"
+    content = path.read_bytes()
+    tensors = load_file(path)
+    damages = {
+        "truncated": lambda: path.write_bytes(content[: len(content) // 2]),
+        "empty": lambda: path.write_bytes(b""),
+        "missing": path.unlink,
+        "oversized header": lambda: path.write_bytes((2**62).to_bytes(8, "little") + content[8:]),
+        "garbage": lambda: path.write_bytes(b"\x80\x04garbage" * 50),
+        "unknown key": lambda: save_file(tensors | {"extra": torch.zeros(1)}, path),
+        "missing key": lambda: save_file({k: v for k, v in tensors.items() if "classifier" not in k}, path),
+        "wrong shape": lambda: save_file(tensors | {"classifier.bias": torch.zeros(7)}, path),
+    }
+    for name, damage in damages.items():
+        damage()
+        with pytest.raises(UserError, match="does not hold the weights"):
+            load_model(saved)
+        path.write_bytes(content)
+        assert load_model(saved), name
+
+
+@pytest.mark.parametrize(
+    ("more", "complaint"),
+    [
+        ({"format": 99}, "newer newfound"),
+        ({"network": "nonsense"}, "no network named"),
+        ({"image": {"channels": 10**9, "size": 8}}, "does not describe a model"),
+        ({"image": {}}, "does not describe a model"),
+        ({"known": 3}, "does not describe a model"),
+        ({"format": "x"}, "cannot be read"),
+    ],
+)
+def test_a_description_that_makes_no_sense_is_a_sentence(saved, more, complaint):
+    change(saved, **more)
+    with pytest.raises(UserError, match=complaint):
+        load_model(saved)
+
+
+def test_a_folder_without_a_model_says_so(tmp_path):
+    with pytest.raises(UserError, match="there is no model"):
+        load_model(tmp_path)
+    (tmp_path / "model.json").write_text("[1, 2]")
+    with pytest.raises(UserError, match="cannot be read"):
+        load_model(tmp_path)
