@@ -13,9 +13,8 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from newfound.config.mapping import brief, whole_number
-from newfound.config.settings import FeatureSettings
 from newfound.data.cache import decode_cached
-from newfound.data.collection import Collection, Task
+from newfound.data.collection import Collection, novel_tasks
 from newfound.data.embeddings import check_vectors
 from newfound.data.parallel import block_within
 from newfound.data.store import ImageStore
@@ -26,9 +25,9 @@ from newfound.engine.loop import Engine
 from newfound.errors import UserError
 from newfound.evaluate.accuracy import clustering_accuracy
 from newfound.methods import get_method
-from newfound.methods.base import learn_strangeness
+from newfound.methods.base import run_method
 from newfound.model import Model, load_model
-from newfound.plan.recipe import check_network, default_recipe, resolve_settings
+from newfound.plan.recipe import default_recipe, resolve_settings
 from newfound.progress import Reporter
 from newfound.runfolder import Run
 from newfound.trust.reject import calibrate, require_calibrated
@@ -82,30 +81,33 @@ class Discoverer(ClusterMixin, BaseEstimator):
         seed = _seed(self.random_state)
         settings = resolve_settings(self.method, self.recipe or self._default_recipe(), self.settings or {})
         store = self._store(images, settings.data.size)
-        if isinstance(store, VectorStore) and not isinstance(settings, FeatureSettings):
-            raise UserError(
-                f"a float array [N, D] holds features, which are for the method apl-features; {self.method} learns "
-                "from images: uint8 [N, H, W] or [N, H, W, C], or paths"
-            )
-        check_network(settings, *store.shape[:2])
+        method = get_method(self.method)
+        if isinstance(store, VectorStore):
+            if "features" not in method.takes:
+                raise UserError(
+                    f"a float array [N, D] holds features, and {self.method} learns from images: uint8 [N, H, W] or "
+                    "[N, H, W, C], or paths; the method apl-features learns from features"
+                )
+        else:
+            method(settings).check(store.shape)
         names, numbers = _number_labels(labels, len(store))
         unknown = np.flatnonzero(numbers < 0)
         rng = np.random.default_rng([seed, 0xDA7A])
         order = np.concatenate([np.flatnonzero(numbers >= 0), rng.permutation(unknown)])
         classes = tuple(str(name) for name in names)
-        task = Task("", whole_number(self.n_novel, "n_novel"), np.arange(len(order) - len(unknown), len(order)))
-        collection = Collection(store.take(order), numbers[order], classes, (task,))
+        rows = np.arange(len(order) - len(unknown), len(order))
+        tasks = novel_tasks(len(classes), ("", whole_number(self.n_novel, "n_novel"), rows))
+        collection = Collection(store.take(order), numbers[order], classes, tasks)
         device = pick_device(self.device)
         # The caller's random numbers go on as if nothing had been fitted.
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             engine = Engine(collection, device, seed=seed, reporter=self._reporter())
-            outcome = get_method(self.method).load()(settings).fit(collection, engine)
-            learn_strangeness(outcome, collection, engine)
+            outcome = run_method(settings, collection, engine)
         self._adopt(outcome.model, names)
         self.labels_ = self.classes_[np.maximum(numbers, 0)]
         self.confidence_ = np.ones(len(store))
         hidden = order[collection.n_labelled :]
-        self.labels_[hidden] = self.novel_classes_[outcome.assignments]
+        self.labels_[hidden] = self.classes_[outcome.assignments]
         self.confidence_[hidden] = outcome.confidence
         return self
 
@@ -181,7 +183,7 @@ class Discoverer(ClusterMixin, BaseEstimator):
         require_calibrated(self.model_, reject)
         judged = self._apply(images, self.model_.judge)
         categories = self.classes_[judged[:, :-1].argmax(1).numpy()]
-        categories[self._fits(judged) <= reject] = -1 if self.model_.numbered else None
+        categories[self._p_values(judged) <= reject] = -1 if self.model_.numbered else None
         return categories
 
     def calibrate(self, images: Images) -> Discoverer:
@@ -194,11 +196,11 @@ class Discoverer(ClusterMixin, BaseEstimator):
         """How well images fit the categories, [N]: the share of held-out images that are at least as strange."""
         check_is_fitted(self, "model_")
         require_calibrated(self.model_)
-        return self._fits(self._apply(images, self.model_.judge))
+        return self._p_values(self._apply(images, self.model_.judge))
 
-    def _fits(self, judged: torch.Tensor) -> np.ndarray:
+    def _p_values(self, judged: torch.Tensor) -> np.ndarray:
         assert self.model_.strangeness is not None
-        return self.model_.strangeness.fit(judged[:, -1]).numpy()
+        return self.model_.strangeness.p_value(judged[:, -1]).numpy()
 
     def transform(self, images: Images) -> np.ndarray:
         """Features [N, D] of images: what categories were found in."""

@@ -25,7 +25,7 @@ def format_seconds(seconds: float) -> str:
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
 
 
-class Task:
+class Progress:
     """Something with an end that is being worked on; ``advance`` as it proceeds."""
 
     def __init__(self, title: str, total: int, unit: str, done: int = 0) -> None:
@@ -65,7 +65,7 @@ class Task:
         pass
 
 
-class _LineTask(Task):
+class _LineProgress(Progress):
     def __init__(self, stream: TextIO, *args: Any) -> None:
         super().__init__(*args)
         self._stream = stream
@@ -85,7 +85,7 @@ class _LineTask(Task):
         print(line, file=self._stream, flush=True)
 
 
-class _BarTask(Task):
+class _BarProgress(Progress):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         from rich.console import Console
@@ -118,15 +118,15 @@ class Reporter:
         return self._stream or sys.stderr
 
     @contextmanager
-    def task(self, title: str, total: int, unit: str = "images", done: int = 0) -> Iterator[Task]:
+    def task(self, title: str, total: int, unit: str = "images", done: int = 0) -> Iterator[Progress]:
         """A task of ``total`` units of which ``done`` were finished before (by an interrupted run)."""
-        task: Task
+        task: Progress
         if self.quiet:
-            task = Task(title, total, unit, done)
+            task = Progress(title, total, unit, done)
         elif self.stream is sys.stderr and self.stream.isatty():
-            task = _BarTask(title, total, unit, done)
+            task = _BarProgress(title, total, unit, done)
         else:
-            task = _LineTask(self.stream, title, total, unit, done)
+            task = _LineProgress(self.stream, title, total, unit, done)
         try:
             yield task
         finally:

@@ -89,7 +89,7 @@ class Run:
                 raise UserError(
                     f"{folder} was written by a newer newfound ({written}; this is {__version__}): update it"
                 )
-            settings = get_method(content["settings"]["method"]).settings
+            settings = get_method(content["settings"]["method"]).Settings
             call = from_mapping(Call, content["call"], str(path))
             auto = tuple(from_mapping(Choice, choice, str(path)) for choice in content.get("auto") or ())
             warnings = tuple(str(warning) for warning in content.get("warnings") or ())
@@ -132,7 +132,7 @@ class Run:
             "unlabelled": collection.n_unlabelled,
             "test": len(collection.test) if collection.test is not None else 0,
             "classes": list(collection.classes),
-            "tasks": [[task.name, task.n_novel, len(task.rows)] for task in collection.tasks],
+            "tasks": [[task.name, len(collection.novel_of(task)), len(task.rows)] for task in collection.tasks],
             "fingerprint": collection.fingerprint(),
         }
         if not path.exists():
@@ -189,10 +189,10 @@ class Run:
             raise self._damaged("assignments.csv", f"has {len(rows)} lines, and the run had {expected} images")
         return rows
 
-    def read_assigned(self, names: Sequence[str], novel: Sequence[str]) -> tuple[list[int], list[float]]:
-        """For each of these images the place of its category in ``novel``, and the confidence."""
+    def read_assigned(self, names: Sequence[str], classes: Sequence[str]) -> tuple[list[int], list[float]]:
+        """For each of these images the place of its category in ``classes``, and the confidence."""
         row_of = {row["image"]: row for row in self.read_assignments()}
-        place = {name: i for i, name in enumerate(novel)}
+        place = {name: i for i, name in enumerate(classes)}
         try:
             rows = [row_of[name] for name in names]
             return [place[row["category"]] for row in rows], [float(row["confidence"]) for row in rows]

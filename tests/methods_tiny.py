@@ -5,8 +5,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from newfound.engine.loop import Engine
 from newfound.engine.stage import Batch
-from newfound.methods.apl.method import APL
 from newfound.methods.apl.representation import Representation
+from newfound.methods.base import run_method
 from newfound.model import Encoder
 from newfound.plan.recipe import resolve_settings
 
@@ -15,7 +15,6 @@ TINY = {
     "stage1.batch": 32,
     "stage1.warmup_epochs": 1,
     "stage2.batch": 32,
-    "refinement.epochs": 0,
     "dino.hidden": 32,
     "dino.bottleneck": 16,
     "dino.out": 64,
@@ -28,8 +27,7 @@ def chosen(**changes):
 
 
 def fit(collection, **changes):
-    engine = Engine(collection, torch.device("cpu"))
-    return APL(chosen(**changes)).fit(collection, engine)
+    return run_method(chosen(**changes), collection, Engine(collection, torch.device("cpu")))
 
 
 def make_stage(collection, **changes):
@@ -40,7 +38,7 @@ def make_stage(collection, **changes):
         settings.network, channels, size, torch.tensor([0.3]), torch.tensor([0.4]), dimension=settings.dimension
     )
     engine = Engine(collection, torch.device("cpu"))
-    return Representation(encoder, collection, settings, engine), engine
+    return Representation(encoder, collection, settings), engine
 
 
 def one_step(stage, engine, t=0):
@@ -48,7 +46,8 @@ def one_step(stage, engine, t=0):
     index = stage.sampler.epoch(torch.Generator().manual_seed(t))[0]
     step = torch.tensor(t)
     parameters = stage.views.draw(torch.Generator().manual_seed(t), len(index), step)
-    batch = Batch(stage.views.apply(engine.train_images.batch(index), parameters), engine.labels[index], index)
+    views = stage.views.apply(engine.train_images.batch(index), parameters)
+    batch = Batch(views, engine.labels[index], index, stage.sampler.n_known)
     return stage.step(batch, step), batch
 
 

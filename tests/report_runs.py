@@ -45,12 +45,13 @@ def make_run(
     run = Run.create(folder, Call(Source(dataset="digits"), 0, "cpu", 1, "nowhere"), settings)
     novel = novel or tuple(f"novel-{i:03d}" for i in range(1, n_novel + 1))
     reading, category_of = _reading(rng, n_novel, n_images, side, channels, known, name, noise)
-    assignments = np.array([category_of[name] for name in reading.names.unlabelled])
+    assignments = len(known) + np.array([category_of[name] for name in reading.names.unlabelled])
     confidence = rng.uniform(0.3, 1, n_images)
-    centres = rng.normal(size=(n_novel + len(known), 16))
-    everyone = np.concatenate([n_novel + reading.collection.labels[: len(known)], assignments])
+    centres = rng.normal(size=(len(known) + n_novel, 16))
+    everyone = np.concatenate([reading.collection.labels[: len(known)], assignments])
     features = torch.from_numpy(centres[everyone] + 0.5 * rng.normal(size=(len(everyone), 16))).float()
-    rows = zip(reading.names.unlabelled, (novel[a] for a in assignments), map("{:.6f}".format, confidence), strict=True)
+    found = [(known + novel)[a] for a in assignments]
+    rows = zip(reading.names.unlabelled, found, map("{:.6f}".format, confidence), strict=True)
     run.write_table("assignments.csv", ["image", "category", "confidence"], sorted(rows))
     run.write_table("skipped.csv", ["file", "reason"], skipped)
     lines = [{"stage": "stage1", "epoch": 1, "step": s, "lr": 0.1, "loss": 10 / s} for s in range(1, 900)]
@@ -63,14 +64,13 @@ def make_run(
         "auto": [dict(zip(("what", "value", "why"), choice, strict=True)) for choice in auto],
     }  # fmt: skip
     if answers:
-        wrong = np.where(rng.uniform(size=n_images) < 0.2, rng.integers(0, n_novel, n_images), assignments)
-        found = [novel[a] for a in assignments]
+        wrong = np.where(rng.uniform(size=n_images) < 0.2, rng.integers(0, n_novel, n_images), assignments - len(known))
         run.write_confusion({"unlabelled": count_pairs(found, [truth(w) for w in wrong])})
         result["unlabelled"] = {"accuracy": 0.8, "nmi": 0.7, "ari": 0.6, "images": n_images, "classes": n_novel}
         result["test"] = {"strict": {"old": 0.9, "new": None, "all": 0.9}}
     write_json(folder / "result.json", result)
     if kept:
-        keep(run, reading.collection, reading.names.unlabelled, features, assignments, confidence, n_novel, QUIET)
+        keep(run, reading.collection, reading.names.unlabelled, features, assignments, confidence, QUIET)
     return run
 
 

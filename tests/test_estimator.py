@@ -128,7 +128,7 @@ def test_paths_are_read_and_one_that_cannot_be_is_named(tmp_path):
     ("change", "complaint"),
     [
         ({"images": np.zeros((10, 8, 8))}, "expected uint8 images"),
-        ({"images": np.zeros((10, 8))}, "holds features, which are for the method apl-features; kmeans learns"),
+        ({"images": np.zeros((10, 8))}, "holds features, and kmeans learns from images"),
         ({"images": np.zeros((10, 64), np.uint8)}, "expected uint8 images"),
         ({"images": np.zeros((10, 8, 9), np.uint8)}, "have to be square"),
         ({"images": np.zeros((10, 8, 8, 4), np.uint8)}, "1 channel .* or 3 .*; not 4"),

@@ -23,19 +23,15 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-STAGES: dict[str, Any] = {"refinement.epochs": 0}
-"""The paper's two stages alone."""
 LITERAL: dict[str, Any] = {"prototypes.soft": False, "prototypes.balance": "first_of_epoch"}
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "k-means row": ("kmeans", {}),
-    "APL": ("apl", STAGES),
-    "APL without instance discrimination": ("apl", STAGES | {"instance": False}),
-    "APL without category discrimination": ("apl", STAGES | {"category": False}),
-    "APL without online prototypes": ("apl", STAGES | {"online": False}),
-    "APL without self-training": ("apl", STAGES | {"selftraining.iterations": 0}),
-    "APL, labels as the paper words them": ("apl", STAGES | LITERAL),
-    "APL, refined": ("apl", {}),
-    "APL without online prototypes, refined": ("apl", {"online": False}),
+    "APL": ("apl", {}),
+    "APL without instance discrimination": ("apl", {"instance": False}),
+    "APL without category discrimination": ("apl", {"category": False}),
+    "APL without online prototypes": ("apl", {"online": False}),
+    "APL without self-training": ("apl", {"selftraining.iterations": 0}),
+    "APL, labels as the paper words them": ("apl", LITERAL),
 }
 
 
@@ -45,7 +41,7 @@ def run_one(method: str, changes: dict[str, Any], seed: int, split: tuple[int, .
 
     from newfound.data.digits import read_digits, read_split
     from newfound.engine.loop import Engine
-    from newfound.methods import get_method
+    from newfound.methods.base import run_method
     from newfound.plan.recipe import resolve_settings
     from newfound.runs.figures import evaluate_run
 
@@ -55,7 +51,7 @@ def run_one(method: str, changes: dict[str, Any], seed: int, split: tuple[int, .
     reading = read_digits(seed) if split is None else read_split(seed, split, tuple(d for d in even if d not in split))
     settings = resolve_settings(method, f"{method}-digits", changes)
     engine = Engine(reading.collection, torch.device("cpu"), seed=seed)
-    outcome = get_method(method).load()(settings).fit(reading.collection, engine)
+    outcome = run_method(settings, reading.collection, engine)
     figures = evaluate_run(outcome.model, reading, outcome.assignments, engine, outcome.earlier, outcome.features)
     return {
         "seed": seed,

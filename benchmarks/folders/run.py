@@ -35,7 +35,7 @@ from newfound.data.collection import Reading
 from newfound.data.folder import read_folders
 from newfound.engine.loop import Engine
 from newfound.evaluate.protocol import evaluate_unlabelled
-from newfound.methods import get_method
+from newfound.methods.base import run_method
 from newfound.plan.recipe import resolve_settings
 
 HERE = Path(__file__).parent
@@ -78,7 +78,7 @@ def on_plain_features(folder: Path, seed: int, cache: Path) -> float:
     settings: Any = resolve_settings("apl-features", "apl-features", {"network": BACKBONE, "stage2.epochs": 1})
     reading = _read(folder, settings.data.size, seed, cache)
     engine = Engine(reading.collection, torch.device("cpu"), seed=seed, cache=cache)
-    outcome = get_method("apl-features").load()(settings).fit(reading.collection, engine)
+    outcome = run_method(settings, reading.collection, engine)
     return _judge(folder, reading, outcome.earlier["plain"].tolist())
 
 

@@ -29,7 +29,7 @@ from newfound.data.cache import default_cache
 from newfound.data.cifar import read_cifar100
 from newfound.data.collection import Pool, Reading, assemble
 from newfound.engine.loop import Engine
-from newfound.methods import get_method
+from newfound.methods.base import run_method
 from newfound.plan.recipe import parse_changes, resolve_settings
 from newfound.progress import Reporter
 from newfound.runs.figures import evaluate_run
@@ -55,7 +55,7 @@ def run_one(whole: Reading, seed: int, settings: Any, cache: Path) -> dict[str, 
     reading = draw(whole, seed)
     began, used = time.monotonic(), time.process_time()
     engine = Engine(reading.collection, torch.device("cpu"), seed=seed, reporter=Reporter(), cache=cache)
-    outcome = get_method(METHOD).load()(settings).fit(reading.collection, engine)
+    outcome = run_method(settings, reading.collection, engine)
     seconds, used = time.monotonic() - began, time.process_time() - used
     figures = evaluate_run(outcome.model, reading, outcome.assignments, engine, outcome.earlier, outcome.features)
     rows = {name: found["accuracy"] for name, found in figures["earlier"].items()}

@@ -4,7 +4,7 @@
         --set stage1.epochs=30 --run base --run hard:prototypes.soft=false --run sharp:prototypes.epsilon=0.02
 
 Each --run is a name and the settings it changes, separated by commas; --set changes all of them. Each --branch goes on
-from every run's stage I with a refinement and stage II of its own, so that these are compared on the same features;
+from every run's stage I with a stage II of its own, so that these are compared on the same features;
 without one the run's own follow. With --keep FOLDER the encoders of stage I stay there, and a run whose encoder is
 there already has its stage I from it. The record is written after each part, and no part begins if the longest before
 it would not fit into --minutes.
@@ -33,7 +33,7 @@ OTHERS = ("mixed", "fashion")
 
 
 WATCHED = ("epoch", "ins", "cls", "pas", "label_entropy", "label_certainty", "similarity_range", "teacher_entropy",
-           "loss", "agreement", "views_agree")  # fmt: skip
+           "loss", "agreement")  # fmt: skip
 
 
 def recipe_of(dataset: str) -> str:
@@ -98,9 +98,12 @@ class Rehearsal:
         return found, {**run, "kept": True}
 
     def _train_stage1(self, changes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        import torch
+
         from newfound.methods.apl.method import APL
 
         began = time.monotonic()
+        torch.manual_seed(self.seed)
         with self._engine() as (engine, lines):
             found = APL(self.settings(changes)).represent(self.reading.collection, engine)
         curve = [line for line in lines if line["stage"] == "stage1"]

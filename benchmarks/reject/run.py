@@ -30,8 +30,7 @@ from newfound.data.holdout import set_aside
 from newfound.data.store import ImageStore
 from newfound.data.vectors import VectorStore
 from newfound.engine.loop import Engine
-from newfound.methods import get_method
-from newfound.methods.base import learn_strangeness
+from newfound.methods.base import learn_strangeness, run_method
 from newfound.plan.recipe import resolve_settings
 
 RECORD = Path(__file__).parent / "record.json"
@@ -64,7 +63,7 @@ def run_one(method: str, digit: int) -> dict[str, float]:
         collection = replace(collection, train=as_vectors(collection.train), test=as_vectors(collection.test))
     began = time.monotonic()
     engine = Engine(collection, torch.device("cpu"))
-    outcome = get_method(method).load()(resolve_settings(method, RECIPES[method], {})).fit(collection, engine)
+    outcome = run_method(resolve_settings(method, RECIPES[method], {}), collection, engine)
     learn_strangeness(outcome, collection, engine)
     old = np.isin(answers.test, [str(d) for d in known])
     rejected = {

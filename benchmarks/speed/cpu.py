@@ -40,7 +40,7 @@ def main() -> None:
     encoder = Encoder(settings.network, 1, 8, *collection.train.channel_statistics())
     stage = Representation(encoder, collection, settings, engine)
     training = Training(engine, stage)
-    stage.before_epoch(0)
+    stage.before_epoch(0, engine)
     stage.train()
     rounds = -(-options.steps // stage.sampler.steps)
     order = torch.cat([stage.sampler.epoch(torch.Generator().manual_seed(i)) for i in range(rounds)])[: options.steps]

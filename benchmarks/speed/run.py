@@ -28,10 +28,10 @@ import torch
 from torch import Tensor
 
 from newfound.cluster.kmeans import kmeans
-from newfound.data.collection import UNKNOWN, Collection, Task
+from newfound.data.collection import UNKNOWN, Collection, novel_tasks
 from newfound.data.store import ImageStore
 from newfound.engine.capture import WARM_UP, Captured
-from newfound.engine.device import Beside, describe_device, fastest_kernels, precision
+from newfound.engine.device import SideStream, describe_device, fastest_kernels, precision
 from newfound.engine.loop import Engine, Training
 from newfound.engine.optimiser import build_optimiser
 from newfound.evaluate.neighbours import vote
@@ -55,8 +55,8 @@ def random_collection(n: int, known: int, novel: int, size: int = 32) -> Collect
     images = generator.integers(0, 256, (n, 3, size, size), dtype=np.uint8)
     labels = np.full(n, UNKNOWN)
     labels[: n // 2] = generator.integers(0, known, n // 2)
-    task = Task("", novel, np.arange(n // 2, n))
-    return Collection(ImageStore(images), labels, tuple(map(str, range(known))), (task,))
+    tasks = novel_tasks(known, ("", novel, np.arange(n // 2, n)))
+    return Collection(ImageStore(images), labels, tuple(map(str, range(known))), tasks)
 
 
 class Bench:
@@ -112,7 +112,7 @@ class Bench:
         """Our step with everything on."""
         self.engine.capture = capture
         training = Training(self.engine, self.new_stage())
-        training.stage.before_epoch(0)
+        training.stage.before_epoch(0, self.engine)
         training.stage.train()
         training.total = training.steps * training.plan.epochs
         return training, training.step
@@ -131,7 +131,7 @@ class Bench:
         model = stage.instance
 
         def forward() -> Tensor:
-            with Beside("teacher", crops.whole) as teacher:
+            with SideStream("teacher", crops.whole) as teacher:
                 _, taught, _ = model.teach(crops, t)
             student = model.student(stage.encoder, stage.encoder(crops.whole.flatten(0, 1)), crops)
             teacher.join(taught)
@@ -157,7 +157,7 @@ class Bench:
         images = self.engine.train_images.batch(self.order[0].to(self.device))
         drawn = stage.views.draw(generator, n, t)
         crops = stage.views.apply(images, drawn)
-        rows = self.order[0, stage.sampler.pools[0].per_batch :].to(self.device) - stage.n_labelled
+        rows = self.order[0, stage.sampler.n_known :].to(self.device) - stage.n_labelled
         source = torch.randn(len(rows), stage.encoder.width, device=self.device)
 
         def teach(*_: Tensor) -> None:

@@ -28,7 +28,7 @@ from newfound.data.collection import Reading, assemble
 from newfound.data.vectors import VectorStore
 from newfound.engine.loop import Engine
 from newfound.evaluate.accuracy import clustering_figures
-from newfound.methods import get_method
+from newfound.methods.base import run_method
 from newfound.plan.recipe import resolve_settings
 from newfound.trust import gauges as trust
 
@@ -88,7 +88,7 @@ def run_one(name: str, pool: Pool, store: VectorStore, seed: int) -> dict[str, A
     reading, began = gather(pool, store, what, rng, seed), time.monotonic()
     collection = reading.collection
     engine = Engine(collection, torch.device("cpu"), seed=seed)
-    outcome = get_method(METHOD).load()(SETTINGS).fit(collection, engine)
+    outcome = run_method(SETTINGS, collection, engine)
     gauges = trust.gauge(collection, outcome, SETTINGS, seed)
     told = trust.doubts(collection, outcome, gauges, outcome.model.novel)
     assert reading.answers is not None

@@ -29,8 +29,7 @@ from newfound.data.store import ImageStore
 from newfound.data.vectors import VectorStore
 from newfound.engine.loop import Engine
 from newfound.evaluate.protocol import evaluate_unlabelled
-from newfound.methods import get_method
-from newfound.methods.base import Outcome, learn_strangeness
+from newfound.methods.base import Outcome, learn_strangeness, run_method
 from newfound.plan.recipe import resolve_settings
 
 RECORD = Path(__file__).parent / "reject.json"
@@ -90,7 +89,7 @@ def run_one(method: str, split_: tuple[Reading, dict[str, ImageStore]], seed: in
     assert reading.answers is not None
     assert reading.answers.unlabelled is not None
     engine = Engine(collection, torch.device("cpu"), seed=seed)
-    outcome = get_method(method).load()(SETTINGS[method]).fit(collection, engine)
+    outcome = run_method(SETTINGS[method], collection, engine)
     rejected: dict[str, Any] = {}
     for way, told in ways(method, outcome):
         learn_strangeness(told, collection, engine)

@@ -287,7 +287,7 @@ def report(run: RunFolder, device: Device = "auto", quiet: Quiet = False, as_jso
 @app.command()
 def methods(as_json: Json = False) -> None:
     """List the methods there are, with their recipes."""
-    from newfound.methods import METHODS
+    from newfound.methods import method_names, summary
     from newfound.plan.recipe import load_recipe, recipe_names
 
     method_of = {recipe: load_recipe(recipe)["method"] for recipe in recipe_names()}
@@ -296,10 +296,10 @@ def methods(as_json: Json = False) -> None:
         return [recipe for recipe, method in method_of.items() if method == name]
 
     if as_json:
-        print(json.dumps({name: {"summary": row.summary, "recipes": recipes(name)} for name, row in METHODS.items()}))
+        print(json.dumps({name: {"summary": summary(name), "recipes": recipes(name)} for name in method_names()}))
         return
-    for name, row in METHODS.items():
-        print(f"{name}: {row.summary}\n  recipes: {', '.join(recipes(name))}")
+    for name in method_names():
+        print(f"{name}: {summary(name)}\n  recipes: {', '.join(recipes(name))}")
 
 
 @data_app.command("list")

@@ -16,14 +16,25 @@ UNKNOWN = -1
 
 @dataclass(frozen=True)
 class Task:
-    """Unlabelled images (indices into the training images) among which ``n_novel`` categories are to be found.
+    """Unlabelled images, ``rows`` among the training images, and the categories they may have, ``candidates``.
 
-    Most collections are one task without a name; OmniGlot has one for each alphabet.
+    Categories are counted known ones first, then novel ones. The candidates are the task's own novel categories; where
+    known ones may hide among the unlabelled images, they are candidates too. Most collections are one task without a
+    name; OmniGlot has one for each alphabet.
     """
 
     name: str
-    n_novel: int
     rows: np.ndarray
+    candidates: np.ndarray
+
+
+def novel_tasks(n_known: int, *tasks: tuple[str, int, np.ndarray]) -> tuple[Task, ...]:
+    """Tasks that have only novel candidates, from the name, the number of novel categories and the rows of each."""
+    made, begun = [], n_known
+    for name, n_novel, rows in tasks:
+        made.append(Task(name, rows, np.arange(begun, begun + n_novel)))
+        begun += n_novel
+    return tuple(made)
 
 
 @dataclass(frozen=True)
@@ -53,10 +64,14 @@ class Collection:
         if not np.array_equal(covered, self.unlabelled):
             raise ValueError("every unlabelled image has to be in one task, and no other image in any")
         for task in self.tasks:
-            if not 1 <= task.n_novel <= len(task.rows):
+            novel = len(self.novel_of(task))
+            if not 1 <= novel <= len(task.rows):
                 where = f" of {task.name}" if task.name else ""
                 images = f"the {len(task.rows):,} unlabelled images{where}"
-                raise UserError(f"cannot find {task.n_novel:,} novel categories among {images}: choose 1 to that many")
+                raise UserError(f"cannot find {novel:,} novel categories among {images}: choose 1 to that many")
+        found = np.concatenate([np.empty(0, np.int64), *(self.novel_of(task) for task in self.tasks)])
+        if not np.array_equal(found, len(self.classes) + np.arange(len(found))):
+            raise ValueError("novel categories have to be counted after the known ones, task after task")
 
     @property
     def n_labelled(self) -> int:
@@ -69,7 +84,16 @@ class Collection:
     @property
     def n_novel(self) -> int:
         """Novel categories of all tasks together."""
-        return sum(task.n_novel for task in self.tasks)
+        return sum(len(self.novel_of(task)) for task in self.tasks)
+
+    def novel_of(self, task: Task) -> np.ndarray:
+        """The novel categories among the task's candidates."""
+        return task.candidates[task.candidates >= len(self.classes)]
+
+    @property
+    def candidates(self) -> np.ndarray:
+        """The categories that any unlabelled image may have, rising."""
+        return np.unique(np.concatenate([task.candidates for task in self.tasks]))
 
     @property
     def labelled(self) -> np.ndarray:
@@ -85,7 +109,7 @@ class Collection:
         """A digest of everything in it: a run that is resumed must see what it saw before."""
         digest = hashlib.blake2b(digest_size=16)
         parts = [self.train.fingerprint(), self.test.fingerprint() if self.test is not None else "", repr(self.classes)]
-        parts += [repr((task.name, task.n_novel, task.rows.tolist())) for task in self.tasks]
+        parts += [repr((task.name, task.candidates.tolist(), task.rows.tolist())) for task in self.tasks]
         for part in parts:
             digest.update(part.encode())
         digest.update(self.labels.tobytes())
@@ -177,7 +201,7 @@ def assemble(
         train=pool.images.take(np.concatenate([labelled, unlabelled])),
         labels=labels,
         classes=classes,
-        tasks=_tasks(pool, unlabelled, len(labelled), n_novel),
+        tasks=_tasks(pool, unlabelled, len(labelled), len(classes), n_novel),
         test=None if test is None else pool.images.take(test),
     )
     answers = Answers(pool.categories_of(unlabelled), None if test is None else pool.categories_of(test))
@@ -186,9 +210,12 @@ def assemble(
     return Reading(collection, names, answers if any_answer else None, skipped)
 
 
-def _tasks(pool: Pool, unlabelled: np.ndarray, first: int, n_novel: int | Mapping[str, int]) -> tuple[Task, ...]:
+def _tasks(
+    pool: Pool, unlabelled: np.ndarray, first: int, n_known: int, n_novel: int | Mapping[str, int]
+) -> tuple[Task, ...]:
     if isinstance(n_novel, int):
-        return (Task("", n_novel, np.arange(first, first + len(unlabelled))),)
+        return novel_tasks(n_known, ("", n_novel, np.arange(first, first + len(unlabelled))))
     assert pool.tasks is not None
     task_of = np.array([pool.tasks[i] for i in unlabelled])
-    return tuple(Task(name, n_novel[name], first + np.flatnonzero(task_of == name)) for name in sorted(n_novel))
+    rows = {name: first + np.flatnonzero(task_of == name) for name in sorted(n_novel)}
+    return novel_tasks(n_known, *((name, n_novel[name], own) for name, own in rows.items()))

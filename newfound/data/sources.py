@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from newfound.data.collection import Collection, Reading
+from newfound.data.collection import Collection, Reading, novel_tasks
 from newfound.data.digits import read_digits, read_digits_rehearsal
 from newfound.data.tasks import only_task
 from newfound.errors import UserError
@@ -272,4 +272,5 @@ def _look_for(collection: Collection, n_novel: int) -> Collection:
     """The same collection with another number of categories to look for."""
     if len(collection.tasks) != 1:
         raise UserError(f"--novel {n_novel}: this data set has {len(collection.tasks)} tasks, each with its own number")
-    return replace(collection, tasks=(replace(collection.tasks[0], n_novel=n_novel),))
+    task = collection.tasks[0]
+    return replace(collection, tasks=novel_tasks(len(collection.classes), (task.name, n_novel, task.rows)))

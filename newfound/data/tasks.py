@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from newfound.data.collection import Reading
+from newfound.data.collection import Reading, novel_tasks
 from newfound.errors import UserError
 
 
@@ -17,13 +17,13 @@ def only_task(reading: Reading, name: str) -> Reading:
     if not found:
         names = ", ".join(task.name for task in collection.tasks if task.name) or "none"
         raise UserError(f"--task {name}: there is no such task; there are: {names}")
-    first, rows = collection.n_labelled, found[0].rows
+    first, rows, n_novel = collection.n_labelled, found[0].rows, len(collection.novel_of(found[0]))
     kept = np.concatenate([collection.labelled, rows])
     one = replace(
         collection,
         train=collection.train.take(kept),
         labels=collection.labels[kept],
-        tasks=(replace(found[0], rows=np.arange(first, len(kept))),),
+        tasks=novel_tasks(len(collection.classes), (name, n_novel, np.arange(first, len(kept)))),
     )
     names_of = tuple(reading.names.unlabelled[i - first] for i in rows)
     answers = reading.answers

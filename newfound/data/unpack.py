@@ -22,7 +22,7 @@ from typing import IO, BinaryIO, NoReturn
 from newfound.data.transfer import megabytes
 from newfound.errors import UserError
 from newfound.files import sync
-from newfound.progress import Reporter, Task
+from newfound.progress import Progress, Reporter
 
 MOST_BYTES = 2_000_000_000
 MOST_MEMBERS = 200_000
@@ -104,7 +104,7 @@ class _Unpacking:
     """One archive being unpacked into a folder that is there and empty."""
 
     def __init__(
-        self, archive: Path, file: BinaryIO, task: Task, folder: str, into: Path, most_bytes: int, most_members: int
+        self, archive: Path, file: BinaryIO, task: Progress, folder: str, into: Path, most_bytes: int, most_members: int
     ) -> None:
         self.archive, self.file, self.task, self.folder, self.into = archive, file, task, folder, into
         self.most_bytes, self.most_members = most_bytes, most_members

@@ -27,7 +27,7 @@ class Captured:
         self.inputs: tuple[Tensor, ...] = ()
         self.calls = 0
         self.possible = True
-        # A step may send its passes along several streams (device.Beside); autograd waits for them where it has to.
+        # A step may send its passes along several streams (device.SideStream); autograd waits for them where it has to.
         torch.autograd.graph.set_warn_on_accumulate_grad_stream_mismatch(False)
 
     def __call__(self, *inputs: Tensor) -> None:

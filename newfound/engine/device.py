@@ -51,18 +51,18 @@ def _stream(name: str, device: torch.device) -> torch.cuda.Stream:
     return torch.cuda.Stream(device)
 
 
-class Beside:
+class SideStream:
     """Work on a stream of its own, beside what follows it, on a GPU; on a CPU one thing comes after the other.
 
-    ``with Beside("name", tensor) as other: result = ...`` begins it, on the device of ``tensor`` and the stream of that
-    name; ``other.join(result)`` waits for it and hands over what it made. Small kernels hide behind large ones that
-    way, and passes over memory behind matrix products.
+    ``with SideStream("name", tensor) as other: result = ...`` begins it, on the device of ``tensor`` and the stream of
+    that name; ``other.join(result)`` waits for it and hands over what it made. Small kernels hide behind large ones
+    that way, and passes over memory behind matrix products.
     """
 
     def __init__(self, name: str, tensor: Tensor) -> None:
         self.stream = _stream(name, tensor.device) if tensor.is_cuda else None
 
-    def __enter__(self) -> Beside:
+    def __enter__(self) -> SideStream:
         if self.stream is not None:
             self.stream.wait_stream(torch.cuda.current_stream())
             self.context = torch.cuda.stream(self.stream)

@@ -41,27 +41,3 @@ def read_features(
             task.advance(len(index))
     network.train(was_training)
     return features
-
-
-@torch.no_grad()
-def refresh_statistics(network: nn.Module, images: ImageStore, device: torch.device, reporter: Reporter) -> None:
-    """Give ``network`` the batch-norm statistics of un-augmented images: the mean over batches of about ``BATCH``.
-
-    The order is shuffled, always the same way: on disk images lie class by class, and the spread between batches, which
-    a mean over batches leaves out, would be that between classes. Batches differ in size by at most one image, so that
-    none counts too much.
-    """
-    norms = [m for m in network.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
-    before, was_training = [norm.momentum for norm in norms], network.training
-    for norm in norms:
-        norm.reset_running_stats()
-        norm.momentum = None  # torch's way to ask for the mean over all batches
-    network.to(device).train()
-    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))
-    with reporter.task("batch-norm statistics", len(images)) as task, precision(device):
-        for index, batch in images.batches(order.tensor_split(-(-len(images) // BATCH))):
-            network(batch.to(device))
-            task.advance(len(index))
-    for norm, momentum in zip(norms, before, strict=True):
-        norm.momentum = momentum
-    network.train(was_training)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from newfound.data.store import ImageStore
 from newfound.files import write_bytes
-from newfound.progress import Reporter, Task
+from newfound.progress import Progress, Reporter
 
 FORMAT = 1
 """Goes up when features are computed or kept in another way."""
@@ -88,7 +88,7 @@ def seconds_per_image(
 
 
 def _compute(
-    of: Callable[[Tensor], Tensor], images: ImageStore, rows: Tensor, device: torch.device, task: Task
+    of: Callable[[Tensor], Tensor], images: ImageStore, rows: Tensor, device: torch.device, task: Progress
 ) -> Tensor:
     """Features [len(rows), D], on the CPU. All batches have one shape, the last one filled up with its last image, so
     that the same arithmetic is done for an image however many others are new."""

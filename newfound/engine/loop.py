@@ -24,7 +24,7 @@ from newfound.engine.schedule import learning_rates, value_at
 from newfound.engine.signals import StopSignals
 from newfound.engine.stage import Batch, Stage
 from newfound.errors import Diverged, Interrupted
-from newfound.progress import Reporter, Task
+from newfound.progress import Progress, Reporter
 
 SHARE = 0.02
 """The largest part of the time that checkpoints may take: on a GPU an epoch may be done as fast as it is written."""
@@ -125,13 +125,13 @@ class Training:
         if self.engine.metrics and self.engine.checkpoints is None:  # with checkpoints, they say where the metrics end
             self.engine.metrics_end = self.engine.metrics.commit()
 
-    def _epoch(self, task: Task, stop: StopSignals) -> None:
+    def _epoch(self, task: Progress, stop: StopSignals) -> None:
         epoch, first = divmod(self.done, self.steps)
         task.note = f"epoch {epoch + 1}/{self.plan.epochs}"
         engine, stage = self.engine, self.stage
         if first == 0:
             self.generator.manual_seed(engine.generator(stage.name, epoch, "views").initial_seed())
-            stage.before_epoch(epoch)
+            stage.before_epoch(epoch, engine)
         stage.train()
         order = stage.sampler.epoch(engine.generator(stage.name, epoch, "batches"))
         inputs = engine.train_images if stage.inputs is None else stage.inputs
@@ -155,7 +155,8 @@ class Training:
             awake = self.t >= group["frozen_epochs"] * self.steps
             torch.mul(rate * awake, group["lr_scale"], out=group["lr"])
         with precision(engine.device):
-            batch = Batch(stage.views.apply(images, parameters), engine.labels[index], index)
+            views = stage.views.apply(images, parameters)
+            batch = Batch(views, engine.labels[index], index, stage.sampler.n_known)
             losses = stage.step(batch, self.t)
         self.optimiser.zero_grad(set_to_none=True)
         losses["loss"].backward()
@@ -181,7 +182,9 @@ class Training:
         figures = {name: total / self.summed for name, total in zip(self.sums, self.totals.tolist(), strict=True)}
         if not all(map(math.isfinite, figures.values())):
             where = f"step {self.done} of {self.stage.name}"
-            raise Diverged(f"the loss is no longer a number ({where}): {figures}; try a smaller {self.stage.name}.lr")
+            raise Diverged(
+                f"the loss is no longer a number ({where}): {figures}; try a smaller {self.stage.settings_key}.lr"
+            )
         if self.engine.metrics:
             rate = float(self.planned[self.done - 1])
             line = {"stage": self.stage.name, "epoch": epoch + 1, "step": self.done, "lr": rate, **figures}
@@ -194,7 +197,7 @@ class Training:
     def _warn_of_a_long_warmup(self) -> None:
         epochs, warmup = self.plan.epochs, self.plan.warmup_epochs
         if warmup >= epochs:
-            setting = f"{self.stage.name.partition('-')[0]}.warmup_epochs"
+            setting = f"{self.stage.settings_key}.warmup_epochs"
             self.engine.reporter.warn(
                 f"{self.stage.name}: {setting} is {warmup:g} of {epochs} epochs, so the learning rate rises to the end "
                 f"and never falls; try {setting}={epochs / 10:g}"

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from newfound.config.settings import Plan
+from newfound.config.settings import PlanSettings
 
 PREFIX = "optimiser."
 
 
-def build_optimiser(plan: Plan, groups: list[dict[str, Any]], device: torch.device) -> torch.optim.Optimizer:
+def build_optimiser(plan: PlanSettings, groups: list[dict[str, Any]], device: torch.device) -> torch.optim.Optimizer:
     """The plan's optimiser. Each group's "lr" is a tensor on the device, to be set before every step; fused, so that
     a step is one kernel on the GPU and one pass over memory on the CPU."""
     groups = [{"lr_scale": 1.0, "frozen_epochs": 0, **group, "lr": torch.zeros((), device=device)} for group in groups]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from torch import Tensor
 
-from newfound.config.settings import Plan
+from newfound.config.settings import PlanSettings
 
 
-def learning_rates(plan: Plan, steps_per_epoch: int) -> np.ndarray:
+def learning_rates(plan: PlanSettings, steps_per_epoch: int) -> np.ndarray:
     """The learning rate of every step, float32 [epochs * steps_per_epoch]: linear warm-up, then the plan's schedule."""
     total = plan.epochs * steps_per_epoch
     step = np.arange(total)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from newfound.config.settings import Plan
+from newfound.config.settings import PlanSettings
 from newfound.data.store import ImageStore
 from newfound.engine.sampler import Sampler
+
+if TYPE_CHECKING:
+    from newfound.engine.loop import Engine
 
 
 class Views(Protocol):
@@ -25,11 +29,15 @@ class Views(Protocol):
 
 @dataclass(frozen=True)
 class Batch:
-    """What a step is given: ``views`` as Views.apply made them, labels [n] (UNKNOWN where none), indices [n]."""
+    """What a step is given: ``views`` as Views.apply made them, labels [n] (UNKNOWN where none), indices [n].
+
+    The first ``n_known`` images are labelled, the others are not.
+    """
 
     views: Any
     labels: Tensor
     index: Tensor
+    n_known: int
 
 
 class Stage(nn.Module):
@@ -41,11 +49,16 @@ class Stage(nn.Module):
     """
 
     name: str
-    plan: Plan
+    plan: PlanSettings
     sampler: Sampler
     views: Views
     inputs: ImageStore | None = None
     """What batches are taken of instead of the training images, row by row: features, where the network is frozen."""
+
+    @property
+    def settings_key(self) -> str:
+        """The name of the plan in the method's settings, for advice to the person."""
+        return self.name
 
     def parameter_groups(self) -> list[dict[str, Any]]:
         """Groups for the optimiser; "lr_scale" multiplies the plan's learning rate, which is 0 for "frozen_epochs"."""
@@ -58,7 +71,7 @@ class Stage(nn.Module):
     def after_step(self, t: Tensor) -> None:
         """Whatever follows the optimiser: moving averages, queues, prototypes."""
 
-    def before_epoch(self, epoch: int) -> None:
+    def before_epoch(self, epoch: int, engine: Engine) -> None:
         """Whatever needs a look at all images: new pseudo labels, new targets."""
 
     def warning(self, figures: dict[str, float]) -> str | None:
@@ -67,9 +80,9 @@ class Stage(nn.Module):
         return None
 
 
-def decay_groups(module: nn.Module, plan: Plan, leave_out: nn.Parameter | None = None) -> list[dict[str, Any]]:
+def decay_groups(module: nn.Module, plan: PlanSettings, leave_out: Sequence[Tensor] = ()) -> list[dict[str, Any]]:
     """The module's parameters; vectors (biases, batch-norm scales) apart where the plan spares them the decay."""
-    parameters = [p for p in module.parameters() if p.requires_grad and p is not leave_out]
+    parameters = [p for p in module.parameters() if p.requires_grad and not any(p is other for other in leave_out)]
     matrices = [p for p in parameters if plan.decay_vectors or p.ndim > 1]
     vectors = [p for p in parameters if not (plan.decay_vectors or p.ndim > 1)]
     groups = [{"params": matrices, "weight_decay": plan.weight_decay}, {"params": vectors, "weight_decay": 0.0}]

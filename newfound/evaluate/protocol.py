@@ -42,15 +42,14 @@ def strict(
 ) -> Figures:
     """Nothing is matched on test images: what a user of the classifier would see.
 
-    A base output means its own class. What a novel output means is fixed before, by matching novel outputs (0 to K - 1
-    in ``train_predicted``) with novel classes on the unlabelled training images; those of known classes have no say. A
-    novel output without a class is wrong for every image.
+    A base output means its own class. What a novel output means is fixed before, by matching the outputs of the
+    unlabelled training images, ``train_predicted``, with novel classes; images of known classes, and base outputs, have
+    no say. A novel output without a class is wrong for every image.
     """
-    novel = train_truth >= n_base
+    novel = (train_truth >= n_base) & (train_predicted >= n_base)
     meaning = {output: output for output in range(n_base)}
     if novel.any():
-        found = match(train_predicted[novel], train_truth[novel])
-        meaning |= {n_base + output: category for output, category in found.items()}
+        meaning |= match(train_predicted[novel], train_truth[novel])
     return _shares(_mapped(predicted, meaning) == truth, truth, n_base)
 
 
@@ -77,8 +76,8 @@ def protocols(
 ) -> dict[str, Figures]:
     """The figures of all four protocols, from logits [N, L + K] and true classes [N] of the test images.
 
-    ``train_predicted`` [M], in 0 to K - 1, and ``train_truth`` [M] are novel outputs and true classes of the unlabelled
-    training images; only "strict" uses them.
+    ``train_predicted`` [M] and ``train_truth`` [M] are outputs and true classes of the unlabelled training images; only
+    "strict" uses them.
     """
     predicted = logits.argmax(axis=1)
     return {
@@ -114,8 +113,8 @@ def evaluate_test(
 ) -> dict[str, Figures]:
     """The figures of all four protocols, from logits [N, L + n_novel] of the test images and categories by name.
 
-    ``classes`` [L] names the base outputs. ``train_predicted`` [M] and ``train_truth`` [M] are novel outputs, 0 to
-    n_novel - 1, and categories of the unlabelled training images. Images whose category is None are left out.
+    ``classes`` [L] names the base outputs. ``train_predicted`` [M] and ``train_truth`` [M] are outputs, 0 to
+    L + n_novel - 1, and categories of the unlabelled training images. Images whose category is None are left out.
     """
     if logits.shape != (len(truth), len(classes) + n_novel):
         raise ValueError(

@@ -86,14 +86,6 @@ class OnlinePrototypes(nn.Module):
         return torch.zeros_like(targets).scatter_(1, largest, 1.0) * (targets > 0)
 
     @torch.no_grad()
-    def restart(self, features: Tensor, targets: Tensor) -> None:
-        """Make the prototypes the class means of features [n, D] under targets [n, K]; absent classes keep theirs."""
-        targets = targets.float()
-        present = targets.sum(dim=0) >= LEAST
-        means = self._project(self._means(features, targets))
-        self.prototypes.copy_(torch.where(present[:, None], means, self.prototypes))
-
-    @torch.no_grad()
     def update(self, features: Tensor, targets: Tensor) -> None:
         """Move the prototypes towards the features [n, D] that targets [n, K] assign to them: see ``ema``."""
         self.prototypes.copy_(self.ema(features, targets))

@@ -1,52 +1,69 @@
-"""The methods there are: one file a row of the paper's tables."""
+"""The methods: each module or folder here is one, and is called as its file is, with - for _.
+
+The first sentence of a method's file says what it does. ``newfound.methods.base`` says what a method has to define,
+``parts`` holds what several methods need, ``instance`` the self-supervised learners.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import ast
+import pkgutil
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from newfound.config.settings import APLSettings, FeatureSettings, KMeansSettings, Settings
 from newfound.errors import UserError
 
 if TYPE_CHECKING:
     from newfound.methods.base import Method
 
-
-@dataclass(frozen=True)
-class Row:
-    """How a method is found: what it does in a line, its settings, and where its class is."""
-
-    summary: str
-    settings: type[Settings]
-    place: str
-
-    def load(self) -> type[Method]:
-        module, _, name = self.place.partition(":")
-        method: type[Method] = getattr(import_module(module), name)
-        return method
+SHARED = ("base", "instance", "parts")
+"""Modules here that are no methods."""
 
 
-METHODS = {
-    "apl": Row(
-        "adaptive prototype learning, the paper's method: self-distillation with online prototypes, then self-training",
-        APLSettings,
-        "newfound.methods.apl.method:APL",
-    ),
-    "apl-features": Row(
-        "APL on the frozen features of a network that others have trained: whitening, clusters, then self-training",
-        FeatureSettings,
-        "newfound.methods.apl_features.method:FeatureAPL",
-    ),
-    "kmeans": Row(
-        "train a classifier on the labelled images, then cluster the features of the unlabelled ones",
-        KMeansSettings,
-        "newfound.methods.kmeans:KMeans",
-    ),
-}
+def method_names() -> list[str]:
+    """The methods there are, sorted; none of them is imported for that."""
+    modules = {module.name for module in pkgutil.iter_modules(__path__)}
+    return sorted(name.replace("_", "-") for name in modules.difference(SHARED))
 
 
-def get_method(name: str) -> Row:
-    if name not in METHODS:
-        raise UserError(f"there is no method {name}; there are: {', '.join(METHODS)}")
-    return METHODS[name]
+def get_method(name: str) -> type[Method]:
+    """The class of the method of that name."""
+    module = import_module(_place(name))
+    from newfound.methods.base import Method
+
+    classes = [c for c in vars(module).values() if isinstance(c, type) and issubclass(c, Method) and c is not Method]
+    return next(c for c in classes if c.Settings().method == name)
+
+
+def summary(name: str) -> str:
+    """What the method does: the first sentence of its file, which is not imported for that."""
+    spec = find_spec(_place(name))
+    assert spec is not None
+    assert spec.origin is not None
+    text = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
+    return " ".join(text.partition(".\n")[0].removesuffix(".").split())
+
+
+def default_method(*, domain: str, device: str, images: int, pretrained: bool) -> str:
+    """The method that is best on so many images of the domain, on that kind of device; ``pretrained`` says whether a
+    pretrained network can be had, and suits the settings that the person gave."""
+    enough_symbols = domain == "symbolic" and device == "cuda" and images >= MANY_SYMBOLS
+    if pretrained and not enough_symbols:
+        return "apl-features"
+    return "apl" if device == "cuda" else "kmeans"
+
+
+PAPER = "apl"
+"""The paper's method: what a data set is given to where nobody chose."""
+WITH_BACKBONE = "apl-features"
+"""What a pretrained network or given features are taken by where nobody chose."""
+MANY_SYMBOLS = 5000
+"""Symbols that are enough to train a network of one's own on, where there is a GPU."""
+
+
+def _place(name: str) -> str:
+    if name not in method_names():
+        raise UserError(f"there is no method {name}; there are: {', '.join(method_names())}")
+    return f"{__name__}.{name.replace('-', '_')}"

@@ -1,26 +1,39 @@
-"""What a method is, and what it gives back."""
+"""What a method is, what it gives back, and the one way to run it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from newfound.data.collection import Collection, Task
+from newfound import nets
+from newfound.cluster.kmeans import kmeans
+from newfound.config.choice import Choice
+from newfound.config.mapping import brief
+from newfound.config.settings import Settings
+from newfound.data.collection import Collection
+from newfound.data.look import Look
 from newfound.engine.loop import Engine
+from newfound.errors import UserError
+from newfound.methods import get_method
 from newfound.model import Model
 from newfound.model.strangeness import learn_exemplars
+
+MAX_SIDE = {"natural": {"cpu": 32, "cuda": 64}, "symbolic": {"cpu": 32, "cuda": 32}}
+"""Pixels at the most that a network is trained on from the start: time grows with their square."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A model over old and new categories, and the novel category of every unlabelled training image.
+    """A model over old and new categories, and the category of every unlabelled training image.
 
-    ``assignments`` [n_unlabelled] counts into ``model.novel``; ``confidence`` [n_unlabelled] is in 0..1.
+    ``assignments`` [n_unlabelled] counts into ``model.classes``; ``confidence`` [n_unlabelled] is in 0..1.
     """
 
     model: Model
@@ -31,50 +44,101 @@ class Outcome:
     """Assignments on the way to the last ones, by where they were made; evaluated beside them."""
     features: Tensor | None = None
     """What the categories were found in: [n_train, D], the labelled images first. For the report."""
-    before: Tensor | None = None
-    """The same of before self-training, which draws together what it found; none where it is no different."""
-    plain: Tensor | None = None
-    """The same as the network gave them, where no label has touched it: for rehearsals, and to tell strangers."""
-    plain_is_the_models: bool = True
-    """Whether the model's network gives ``plain``; once tuned it gives others."""
+    features_before_stage2: Tensor | None = None
+    """The same from before self-training, which draws together what it found; None where it is no different."""
+    backbone_features: Tensor | None = None
+    """Features [n_train, D] that no label has touched: for rehearsals, and to tell strange images. None where the
+    labels trained the network."""
+    backbone_unchanged: bool = True
+    """Whether the model's own backbone gives ``backbone_features``; once tuned it gives others."""
 
 
-class Method(Protocol):
-    """Made from its settings; fits a Collection with an Engine."""
+class Method(ABC):
+    """A method of category discovery: made from its settings, it fits a Collection with an Engine.
 
-    def __init__(self, settings: Any) -> None: ...
+    A method is one file (or folder) in newfound/methods, with a settings class whose ``method`` is its name, and a
+    recipe. Everything that commands, the estimator, time budgets and trust need to know of it is said here.
+    """
 
-    def fit(self, collection: Collection, engine: Engine) -> Outcome: ...
+    Settings: ClassVar[type[Settings]]
+    takes: ClassVar[frozenset[str]] = frozenset({"images"})
+    """What it can learn from: "images", "features" that were computed before, a pretrained "backbone"."""
+    stretched: ClassVar[str] = "stage1"
+    """The plan whose epochs a time budget changes; "" for none."""
+
+    def __init__(self, settings: Any) -> None:
+        self.settings = settings
+
+    @abstractmethod
+    def fit(self, collection: Collection, engine: Engine, start: Model | None = None) -> Outcome:
+        """Learn from the collection, from a network with fresh weights or from the encoder of ``start``."""
+
+    @classmethod
+    def fitted(cls, look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
+        """What suits images that look like that on that kind of device, beside what the person has ``given``."""
+        return [] if "data.size" in given else [fit_size(look, domain, device)]
+
+    def check_settings(self) -> None:
+        """Stop where the settings cannot be right, whatever the images are."""
+        if self.settings.network not in nets.NAMES:
+            names = ", ".join(nets.NAMES)
+            raise UserError(f"network is {brief(self.settings.network)}; it can be {names}")
+
+    def check_weights(self, loaded: Mapping[str, Any], *, features: bool, cache: Path) -> None:  # noqa: B027
+        """Stop where the settings name weights that cannot be had. ``loaded`` are settings whose weights were had a
+        moment ago; ``features`` says whether features stand in the place of images."""
+
+    def check(self, shape: tuple[int, int, int]) -> None:
+        """Stop, before a run begins, where the network cannot take images of that shape (channels, height, width)."""
+        with torch.random.fork_rng(devices=[]):
+            nets.build(self.settings.network, *shape[:2])
+
+    def later_epochs(self) -> int:
+        """Epochs that follow the stretched plan's own."""
+        return 0
+
+    def seconds_to_read(self, collection: Collection, engine: Engine) -> float:
+        """How long the method reads images before it trains, where nothing is stretched."""
+        return 0.0
+
+    def cluster(self, features: Tensor, k: int, seed: int) -> Tensor:
+        """``k`` clusters [n] of features [n, D], found as the method finds them: for the gauge of stability."""
+        return kmeans(features, k, seed=seed).labels
+
+    def regroup(self, features: Tensor, labels: Tensor, k: int, seed: int) -> Tensor | None:
+        """Categories [n - len(labels)] for the unlabelled of features [n, D] that no label has touched, where the
+        first have ``labels``: a quick rehearsal of the method. None where it has none."""
+        return None
 
 
-def by_task(collection: Collection, device: torch.device) -> Iterator[tuple[Task, Tensor, slice]]:
-    """Each task with its images, as rows among the unlabelled ones, and its categories among the novel ones."""
-    begun = 0
-    for task in collection.tasks:
-        yield task, torch.from_numpy(task.rows - collection.n_labelled).to(device), slice(begun, begun + task.n_novel)
-        begun += task.n_novel
+@dataclass(frozen=True)
+class Fit:
+    """Settings that suit some images, and, where the person should know of it, the choice."""
+
+    changes: dict[str, Any]
+    choice: Choice | None = None
 
 
-def of_own_task(collection: Collection) -> tuple[Tensor, Tensor]:
-    """The task [K] of each novel category, and which categories [n_unlabelled, K] each unlabelled image may belong to:
-    those of its own task."""
-    task_of = torch.zeros(collection.n_novel, dtype=torch.int64)
-    allowed = torch.zeros(collection.n_unlabelled, collection.n_novel, dtype=torch.bool)
-    for number, (_, rows, own) in enumerate(by_task(collection, torch.device("cpu"))):
-        task_of[own] = number
-        allowed[rows, own] = True
-    return task_of, allowed
+def fit_size(look: Look, domain: str, device: str) -> Fit:
+    """The images' own size, or the largest that a network learns from in reasonable time on that kind of device."""
+    size = max(16, min(look.side, MAX_SIDE[domain][device]))
+    why = "the images' own" if size == look.side else f"the images have {look.side}"
+    why = why if size >= look.side else f"{why}, which takes too long"
+    return Fit({"data.size": size}, Choice("image size", str(size), why))
 
 
-@torch.no_grad()
-def predict_novel(model: Model, features: Tensor, collection: Collection) -> Tensor:
-    """The probabilities [n_unlabelled, K] the model's classifier gives the novel categories of each image's own task, 0
-    for those of other tasks; from features [n_unlabelled, D]."""
-    logits = model.to(features.device).classifier(features)[:, len(model.known) :]
-    probabilities = torch.zeros_like(logits)
-    for _, rows, own in by_task(collection, features.device):
-        probabilities[rows, own] = logits[rows, own].softmax(1)
-    return probabilities
+def fit_background(look: Look, *names: str) -> Fit:
+    """The commonest level of grey, as what lies outside an image."""
+    why = "the commonest level of grey; 0 is black, 255 white"
+    return Fit(dict.fromkeys(names, look.background), Choice("background", str(look.background), why))
+
+
+def run_method(settings: Settings, collection: Collection, engine: Engine, start: Model | None = None) -> Outcome:
+    """Seed torch, fit the method of the settings, and have its model learn to tell strange images."""
+    torch.manual_seed(engine.seed)
+    outcome = get_method(settings.method)(settings).fit(collection, engine, start)
+    learn_strangeness(outcome, collection, engine)
+    return outcome
 
 
 def learn_strangeness(outcome: Outcome, collection: Collection, engine: Engine) -> None:
@@ -85,30 +149,14 @@ def learn_strangeness(outcome: Outcome, collection: Collection, engine: Engine) 
     labelled images that were trained on than around new ones of the same category, which then look like strangers
     (docs/trust.md has figures).
     """
-    model, first = outcome.model, collection.n_labelled
-    plain = outcome.plain if outcome.plain_is_the_models else None
-    model.plain_strangeness = plain is not None
-    features = outcome.features if plain is None else plain
+    model = outcome.model
+    backbone = outcome.backbone_features if outcome.backbone_unchanged else None
+    model.strangeness_of_backbone = backbone is not None
+    features = outcome.features if backbone is None else backbone
     if features is None:
         features = engine.features(model, engine.train_images, title="reading features", of=model.features)
-    categories = np.concatenate([collection.labels[:first], len(model.known) + outcome.assignments])
+    categories = np.concatenate([collection.labels[: collection.n_labelled], outcome.assignments])
     model.strangeness = learn_exemplars(features, categories, engine.seed)
     if collection.test is not None:
         judged = engine.features(model, collection.test, title="images held out", of=model.judge)
         model.strangeness.calibrate(judged[:, -1])
-
-
-def novel_names(collection: Collection) -> tuple[str, ...]:
-    """Names for the categories to be discovered, task after task: novel-01, novel-02, …, that no known category has.
-
-    In a collection of several tasks the name begins with the task's: Angelic/novel-01.
-    """
-    prefix = "novel-"
-    while any(prefix in name for name in collection.classes):
-        prefix = f"found-{prefix}"
-    digits = max(2, *(len(str(task.n_novel)) for task in collection.tasks))
-    return tuple(
-        f"{task.name}/{prefix}{i:0{digits}d}" if task.name else f"{prefix}{i:0{digits}d}"
-        for task in collection.tasks
-        for i in range(1, task.n_novel + 1)
-    )

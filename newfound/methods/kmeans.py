@@ -1,23 +1,42 @@
-"""The paper's k-means row: a classifier of the labelled images, and clusters among the features of the others."""
+"""Train a classifier on the labelled images, then cluster the features of the unlabelled ones.
+
+The paper's simplest row.
+"""
 
 from __future__ import annotations
 
-import torch
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from newfound.cluster.consensus import consensus
-from newfound.cluster.kmeans import Clustering, kmeans
-from newfound.cluster.spectral import spectral
-from newfound.cluster.uneven import uneven
-from newfound.config.settings import Cluster, KMeansSettings
+from newfound.config.choice import Choice
+from newfound.config.settings import ClusterSettings, CropSettings, PlanSettings, Settings
 from newfound.data.collection import Collection
+from newfound.data.look import Look
 from newfound.engine.loop import Engine
 from newfound.engine.sampler import labelled_sampler
 from newfound.engine.stage import Batch, Stage
-from newfound.methods.base import Outcome, by_task, novel_names, predict_novel
+from newfound.methods.base import Fit, Method, Outcome, fit_background
+from newfound.methods.parts.clusters import cluster, cluster_outcome
+from newfound.methods.parts.encoder import make_encoder
 from newfound.model import Encoder, Model
 from newfound.views.crop import PadCropFlip
+
+NETWORKS = {"natural": "tiny", "symbolic": "vgg6"}
+"""What is trained on a CPU: vgg6 keeps the places of strokes, which tiny averages away."""
+
+
+@dataclass(frozen=True)
+class KMeansSettings(Settings):
+    """Settings of the k-means row."""
+
+    method: str = "kmeans"
+    views: CropSettings = CropSettings()
+    stage1: PlanSettings = PlanSettings(epochs=200, batch=128)
+    cluster: ClusterSettings = ClusterSettings()
 
 
 class Supervised(Stage):
@@ -39,74 +58,31 @@ class Supervised(Stage):
         return {"loss": F.cross_entropy(logits.float(), batch.labels), "accuracy": right}
 
 
-class KMeans:
+class KMeans(Method):
     """Stage I on the labelled images, then one clustering of the unlabelled ones of each task."""
 
-    def __init__(self, settings: KMeansSettings) -> None:
-        self.settings = settings
+    Settings = KMeansSettings
 
-    def fit(self, collection: Collection, engine: Engine) -> Outcome:
-        channels, size, _ = collection.train.shape
-        torch.manual_seed(engine.seed)
-        encoder = Encoder(self.settings.network, channels, size, *collection.train.channel_statistics())
+    def fit(self, collection: Collection, engine: Engine, start: Model | None = None) -> Outcome:
+        encoder = make_encoder(self.settings.network, collection, start)
         engine.train(Supervised(encoder, collection, self.settings))
-        unit = self.settings.cluster.normalise
-        model = Model(encoder, collection.classes, novel_names(collection), method="kmeans", unit_features=unit)
-        features = engine.features(model, engine.train_images, title="reading features", of=model.features)
-        return cluster_tasks(model, features, collection, self.settings.cluster, engine)
+        return cluster_outcome(encoder, collection, self.settings.cluster, engine, method="kmeans")
 
+    @classmethod
+    def fitted(cls, look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
+        fits = []
+        if device == "cpu" and "network" not in given:
+            network = NETWORKS[domain]
+            fits.append(Fit({"network": network}, Choice("network", network, "small enough to train without a GPU")))
+        fits += super().fitted(look, domain, device, given)
+        if domain == "symbolic":
+            if "views.fill" not in given:
+                fits.append(fit_background(look, "views.fill"))
+            fits.append(Fit({"views.flip": False}))  # a mirrored character is another one
+            if "cluster.algorithm" not in given:
+                why = "symbols vary along curves"
+                fits.append(Fit({"cluster.algorithm": "spectral"}, Choice("clustering", "spectral", why)))
+        return fits
 
-@torch.no_grad()
-def cluster_tasks(model: Model, features: Tensor, collection: Collection, settings: Cluster, engine: Engine) -> Outcome:
-    """An outcome from features [n_train, D]: clusters task by task, and a classifier that takes the nearest centre."""
-    first = collection.n_labelled
-    assignments, centres, inertia = find_clusters(features[first:], collection, settings, engine)
-    nearest_centre(model, features[:first], engine.labels[:first], centres)
-    model.to(engine.device).eval()
-    confidence = predict_novel(model, features[first:], collection).gather(1, assignments[:, None]).squeeze(1)
-    return Outcome(model, assignments.cpu().numpy(), confidence.cpu().numpy(), {"inertia": inertia}, features=features)
-
-
-def find_clusters(
-    features: Tensor, collection: Collection, settings: Cluster, engine: Engine, title: str = "clustering"
-) -> tuple[Tensor, Tensor, float]:
-    """Clusters, task by task, of features [n_unlabelled, D]: which one each is in, [n_unlabelled], the centres
-    [n_novel, D], and the inertia of all."""
-    assignments = torch.zeros(len(features), dtype=torch.int64, device=features.device)
-    found, inertia = [], 0.0
-    with engine.reporter.task(title, len(collection.tasks), "tasks") as progress:
-        for task, rows, own in by_task(collection, features.device):
-            clusters = cluster(features[rows], task.n_novel, settings, engine.seed)
-            assignments[rows] = own.start + clusters.labels
-            found.append(clusters.centres)
-            inertia += clusters.inertia
-            progress.advance(1)
-    return assignments, torch.cat(found), inertia
-
-
-def cluster(features: Tensor, k: int, settings: Cluster, seed: int) -> Clustering:
-    """``k`` clusters of features [N, D] by the algorithm of the settings."""
-    if settings.algorithm == "spectral":
-        return spectral(features, k, neighbours=settings.neighbours, seed=seed)
-    if settings.algorithm == "consensus":
-        return consensus(features, k, starts=settings.starts, seed=seed)
-    if settings.algorithm == "uneven":
-        return uneven(features, k, starts=settings.starts, seed=seed)
-    return kmeans(features, k, starts=settings.starts, seed=seed)
-
-
-@torch.no_grad()
-def nearest_centre(model: Model, features: Tensor, labels: Tensor, novel: Tensor) -> None:
-    """Make the model's classifier choose the nearest of the known categories' means and the clusters' centres
-    ``novel`` [K, D].
-
-    The squared distance to a centre c is ||f||² - 2 c·f + ||c||², of which the first term is the same for all: a linear
-    layer does it. Divided by the mean squared distance of a labelled image to its own mean, logits become soft.
-    The paper does not say how this row meets test images; this reading is ours.
-    """
-    members = F.one_hot(labels, len(model.known)).T.to(features.dtype)
-    means = members @ features / members.sum(1, keepdim=True).clamp(min=1)
-    scatter = (features - means[labels]).square().sum(1).mean().clamp(min=1e-12)
-    centres = torch.cat([means, novel.to(means)])
-    model.classifier.weight.copy_(2 * centres / scatter)
-    model.classifier.bias.copy_(-centres.square().sum(1) / scatter)
+    def cluster(self, features: Tensor, k: int, seed: int) -> Tensor:
+        return cluster(features, k, self.settings.cluster, seed).labels

@@ -1,4 +1,4 @@
-"""What a run leaves behind: a network with one classifier over old and new categories, as safetensors and JSON."""
+"""What a run leaves behind: an encoder and a head over old and new categories, as safetensors and JSON."""
 
 from __future__ import annotations
 
@@ -15,65 +15,24 @@ from torch import Tensor, nn
 from newfound._version import __version__
 from newfound.errors import UserError
 from newfound.files import new_directory
+from newfound.model.encoder import Encoder
 from newfound.model.strangeness import Strangeness
-from newfound.nets import build
-from newfound.nets.heads import Whitened
-from newfound.nets.normalise import Normalise
+from newfound.nets.heads import Head, build_head
 
-FORMAT = 3
-"""Since 2 a model may hold what tells strange images, since 3 in terms of the network's own features."""
-
-
-class Encoder(nn.Module):
-    """Images [N, C, H, W], uint8 or float in 0..1, to features [N, width]."""
-
-    def __init__(
-        self,
-        network: str,
-        channels: int,
-        size: int,
-        mean: Tensor,
-        deviation: Tensor,
-        *,
-        dimension: int = 0,
-        resized: int = 0,
-        whitened: bool = False,
-    ) -> None:
-        """``dimension`` is that of the features, by a linear layer after the network; 0 takes the network's own.
-
-        With ``resized``, images are brought to that many pixels and, by statistics of three channels, to three
-        channels: what a network that others trained expects. ``whitened`` has directions enter the linear layer.
-        """
-        super().__init__()
-        self.network, self.channels, self.size, self.dimension = network, channels, size, dimension
-        self.resized, self.whitened = resized, whitened
-        self.normalise = Normalise(mean, deviation)
-        # Channels last: on 2 cores 1.1 (ResNet-18) to 1.7 (tiny) times as fast, and what a GPU works in.
-        self.net = build(network, 3, resized) if resized else build(network, channels, size)
-        self.net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        layer = Whitened if whitened else nn.Linear
-        self.project = layer(self.net.width, dimension) if dimension else nn.Identity()
-        self.width = dimension or self.net.width
-
-    def forward(self, images: Tensor) -> Tensor:
-        features: Tensor = self.project(self.raw(images))
-        return features
-
-    def raw(self, images: Tensor) -> Tensor:
-        """The network's own features [N, net.width], before the linear layer."""
-        images = self.normalise(images)
-        if self.resized and images.shape[-1] != self.resized:
-            images = F.interpolate(images, (self.resized, self.resized), mode="bilinear", antialias=True)
-        features: Tensor = self.net(images.contiguous(memory_format=torch.channels_last))
-        return features
+FORMAT = 4
+"""Since 4 a model names its head."""
 
 
 class Model(nn.Module):
-    """An encoder and a linear classifier whose outputs are the known categories, then the novel ones."""
+    """An encoder and a head whose outputs are the known categories, then the novel ones.
+
+    Categories are counted in the order of ``classes``. Whoever needs logits asks ``logits``.
+    """
 
     def __init__(
         self,
         encoder: Encoder,
+        head: Head,
         known: tuple[str, ...],
         novel: tuple[str, ...],
         *,
@@ -85,10 +44,10 @@ class Model(nn.Module):
         self.known, self.novel, self.method, self.unit_features = known, novel, method, unit_features
         self.numbered = False
         """Whether the known categories were given as whole numbers."""
-        self.classifier = nn.Linear(encoder.width, len(known) + len(novel))
+        self.head = head
         self.strangeness: Strangeness | None = None
-        self.plain_strangeness = False
-        """Whether strangeness is told from the network's own features, before the linear layer."""
+        self.strangeness_of_backbone = False
+        """Whether strangeness is told from the backbone's features, before the encoder's linear layer."""
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -96,10 +55,10 @@ class Model(nn.Module):
 
     def features(self, images: Tensor) -> Tensor:
         """Features [N, D] of images: what the categories were found in."""
-        return self._features(self.encoder.raw(images))
+        return self._features(self.encoder.backbone_features(images))
 
-    def _features(self, raw: Tensor) -> Tensor:
-        features: Tensor = self.encoder.project(raw)
+    def _features(self, backbone: Tensor) -> Tensor:
+        features: Tensor = self.encoder.project(backbone)
         return F.normalize(features) if self.unit_features else features
 
     def forward(self, images: Tensor) -> Tensor:
@@ -109,16 +68,16 @@ class Model(nn.Module):
     def logits(self, features: Tensor) -> Tensor:
         """Logits [N, known + novel], float32, of what ``features`` gave."""
         with torch.autocast(features.device.type, enabled=False):  # differences of large numbers: bfloat16 loses them
-            logits: Tensor = self.classifier(features.float())
+            logits: Tensor = self.head(features.float())
         return logits
 
     def judge(self, images: Tensor) -> Tensor:
         """Logits, and in a last column how strange each image is (0 where nothing tells): [N, known + novel + 1]."""
-        raw = self.encoder.raw(images)
-        features = self._features(raw).float()
+        backbone = self.encoder.backbone_features(images)
+        features = self._features(backbone).float()
         strange = features.new_zeros(len(features))
         if self.strangeness:
-            strange = self.strangeness(raw.float() if self.plain_strangeness else features)
+            strange = self.strangeness(backbone.float() if self.strangeness_of_backbone else features)
         return torch.cat([self.logits(features), strange[:, None]], 1)
 
     def save(self, path: Path) -> None:
@@ -144,7 +103,8 @@ class Model(nn.Module):
             "novel": list(self.novel),
             "numbered": self.numbered,
             "unit_features": self.unit_features,
-            "plain_strangeness": self.plain_strangeness,
+            "head": self.head.describe(),
+            "strangeness_of_backbone": self.strangeness_of_backbone,
             "exemplars": len(self.strangeness.exemplars) if self.strangeness else 0,
             "held_out": len(self.strangeness.held_out) if self.strangeness else 0,
         }
@@ -209,13 +169,14 @@ def _from_description(description: dict[str, Any]) -> Model:
     encoder = Encoder(network, channels, size, blank, blank + 1, **options)
     known, novel = tuple(map(str, description["known"])), tuple(map(str, description["novel"]))
     unit = bool(description["unit_features"])
-    model = Model(encoder, known, novel, method=str(description["method"]), unit_features=unit)
+    head = build_head(encoder.width, len(known) + len(novel), **description["head"])
+    model = Model(encoder, head, known, novel, method=str(description["method"]), unit_features=unit)
     model.numbered = bool(description["numbered"])
     exemplars, held_out = int(description.get("exemplars", 0)), int(description.get("held_out", 0))
     if not (0 <= exemplars <= 2**17 and 0 <= held_out <= 2**20):
         raise ValueError(f"{exemplars} exemplars and {held_out} images held out")
-    model.plain_strangeness = bool(description.get("plain_strangeness", False))
+    model.strangeness_of_backbone = bool(description.get("strangeness_of_backbone", False))
     if exemplars:
-        width = encoder.net.width if model.plain_strangeness else encoder.width
+        width = encoder.net.width if model.strangeness_of_backbone else encoder.width
         model.strangeness = Strangeness(exemplars, width, held_out)
     return model

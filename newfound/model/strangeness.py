@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 NEIGHBOURS = 5
-MOST = 5000
+MAX_EXEMPLARS = 5000
 """Training images that strangeness is measured from: enough for a neighbourhood; at 1,280 numbers each 25 MB."""
 CHUNK = 4096
 
@@ -43,11 +43,11 @@ class Strangeness(nn.Module):
         """Take these values [n] for those of images of the categories that were not trained on."""
         self.register_buffer("held_out", strangeness.detach().sort().values.to(self.exemplars))
 
-    def fit(self, strangeness: Tensor) -> Tensor:
+    def p_value(self, strangeness: Tensor) -> Tensor:
         """The share [N] of the held-out images, with the one in question among them, that are at least as strange; in
         float64, in which one in twenty is not more than 0.05.
 
-        Of images that come from where the held-out ones came from, at most a share ``a`` has a fit of ``a`` or less.
+        Of images that come from where the held-out ones came from, at most a share ``a`` has a p-value up to ``a``.
         """
         held_out = self.held_out.to(strangeness.device)
         as_strange = len(held_out) - torch.searchsorted(held_out, strangeness.contiguous())
@@ -57,7 +57,7 @@ class Strangeness(nn.Module):
 @torch.no_grad()
 def learn_exemplars(features: Tensor, categories: np.ndarray, seed: int) -> Strangeness:
     """Exemplars from the features [N, D] of training images in ``categories`` [N]: random ones, of no category more
-    than its share of ``MOST``."""
+    than its share of ``MAX_EXEMPLARS``."""
     chosen = _choose(categories, seed)
     exemplars = F.normalize(features[torch.from_numpy(chosen).to(features.device)].float())
     own = torch.cat([_to_neighbours(rows, exemplars) for rows in torch.arange(len(chosen)).split(CHUNK)])
@@ -78,7 +78,7 @@ def _choose(categories: np.ndarray, seed: int) -> np.ndarray:
     order = order[np.argsort(categories[order], kind="stable")]
     _, begun, sizes = np.unique(categories[order], return_index=True, return_counts=True)
     rank = np.arange(len(order)) - np.repeat(begun, sizes)
-    return np.sort(order[rank < max(NEIGHBOURS + 1, MOST // len(sizes))])
+    return np.sort(order[rank < max(NEIGHBOURS + 1, MAX_EXEMPLARS // len(sizes))])
 
 
 def _to_neighbours(rows: Tensor, exemplars: Tensor) -> Tensor:

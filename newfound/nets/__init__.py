@@ -39,8 +39,8 @@ NAMES = tuple(name for name in _BUILDERS if name != "features")
 """Networks of our own for images."""
 
 
-def is_foreign(name: str) -> bool:
-    """Whether the name is none of our own networks': features that were given, or a network of timm's."""
+def is_external(name: str) -> bool:
+    """Whether the network is external: features that were given, or a network of timm's."""
     return name == "features" or name.startswith(TIMM)
 
 

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 Kind = Literal["linear", "cosine"]
+
+
+class Head(nn.Module):
+    """Logits [n, classes] of features [n, width]: what a saved model ends with, found again by its name."""
+
+    def describe(self) -> dict[str, Any]:
+        """The head's name and the options it was made with: what ``build_head`` makes it from again."""
+        raise TypeError(f"{type(self).__name__} does not describe itself, so it cannot be saved")
 
 
 class DinoHead(nn.Module):
@@ -81,13 +91,11 @@ class UnitLinear(nn.Module):
         return F.linear(vectors, F.normalize(self.weight, dim=1))
 
 
-class LinearClassifier(nn.Linear):
-    """Logits [n, classes] of features [n, width]. Weights start uniform, the bias at 0 (section 3.1.2 of the paper)."""
+class LinearClassifier(nn.Linear, Head):
+    """Logits [n, classes] of features [n, width]."""
 
-    def __init__(self, width: int, classes: int) -> None:
-        super().__init__(width, classes)
-        _uniform_(self.weight)
-        nn.init.zeros_(self.bias)
+    def describe(self) -> dict[str, Any]:
+        return {"name": "linear"}
 
     @property
     def rows(self) -> Tensor:
@@ -95,12 +103,17 @@ class LinearClassifier(nn.Linear):
         return self.weight
 
 
-class CosineClassifier(UnitLinear):
+class CosineClassifier(UnitLinear, Head):
     """Logits [n, classes] of features [n, width]: cosines to the classes' weights over a temperature."""
 
     def __init__(self, width: int, classes: int, temperature: float = 0.1) -> None:
         super().__init__(width, classes)
+        if not (math.isfinite(temperature) and temperature > 0):
+            raise ValueError(f"a temperature of {temperature}; it has to be above 0")
         self.temperature = temperature
+
+    def describe(self) -> dict[str, Any]:
+        return {"name": "cosine", "temperature": self.temperature}
 
     def forward(self, features: Tensor) -> Tensor:
         # In bfloat16, as autocast would multiply, a cosine above .5 comes in steps of .004, a logit of .04.
@@ -113,14 +126,29 @@ class CosineClassifier(UnitLinear):
         return self.weight
 
 
-def classifier(kind: Kind, width: int, classes: int, temperature: float = 0.1) -> LinearClassifier | CosineClassifier:
-    """A classifier of that kind from features [n, width] to logits [n, classes], its weights in ``rows``; only the
-    cosine classifier has a temperature."""
-    if kind == "linear":
-        return LinearClassifier(width, classes)
+Classifier = LinearClassifier | CosineClassifier
+"""Heads with one row of weights for each category, in ``rows``."""
+
+HEADS: dict[str, Callable[..., Head]] = {"linear": LinearClassifier, "cosine": CosineClassifier}
+"""Heads by the name that a saved model has for them."""
+
+
+def build_head(width: int, classes: int, name: str, **options: float) -> Head:
+    """The head of that name from features [n, width] to logits [n, classes], with fresh weights."""
+    if name not in HEADS:
+        raise ValueError(f"there is no head {name!r}; there are: {', '.join(HEADS)}")
+    return HEADS[name](width, classes, **options)
+
+
+def classifier(kind: Kind, width: int, classes: int) -> Classifier:
+    """A classifier of that kind to train, from features [n, width] to logits [n, classes]. The weights start uniform, a
+    bias at 0 (section 3.1.2 of the paper)."""
     if kind == "cosine":
-        return CosineClassifier(width, classes, temperature)
-    raise ValueError(f"there is no classifier {kind!r}; choose linear or cosine")
+        return CosineClassifier(width, classes)
+    linear = LinearClassifier(width, classes)
+    _uniform_(linear.weight)
+    nn.init.zeros_(linear.bias)
+    return linear
 
 
 def _uniform_(weight: Tensor) -> None:

@@ -8,20 +8,20 @@ import time
 from collections.abc import Container
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any
 
 import torch
 
+from newfound.config.choice import Choice
 from newfound.config.mapping import brief
-from newfound.config.settings import APLSettings, FeatureSettings, KMeansSettings, Settings
+from newfound.config.settings import PlanSettings, Settings
 from newfound.data.collection import Collection
 from newfound.engine.device import fastest_kernels
 from newfound.engine.loop import Engine, Training
-from newfound.engine.sampler import labelled_sampler, mixed_sampler
 from newfound.engine.stage import Stage
 from newfound.errors import UserError
 from newfound.methods import get_method
-from newfound.plan.auto import Choice
+from newfound.methods.base import Method
 from newfound.plan.call import Call
 from newfound.progress import format_seconds
 
@@ -30,14 +30,11 @@ AFTER = 0.15
 WARM_UP, STEPS, SECONDS = 4, 20, 3.0
 """Steps that are not timed (on a GPU they are captured then), and how many are, or for how long."""
 FEW = 20
-"""Epochs of stage I below which a warning says that training is cut short."""
-MOST = 500
+"""Epochs below which a warning says that training is cut short."""
+MAX_EPOCHS = 500
 """Epochs beyond which more time is not used."""
-LEAST = 200
-"""Steps of stage I, where neither epochs nor a time are given: a few dozen images make a step or two an epoch."""
-
-Trained = TypeVar("Trained", bound=KMeansSettings | APLSettings)
-"""Settings of a method that trains its network."""
+LEAST_STEPS = 200
+"""Steps of training, where neither epochs nor a time are given: a few dozen images make a step or two an epoch."""
 
 _UNITS = {"h": 3600, "m": 60, "s": 1}
 
@@ -57,38 +54,59 @@ def parse_time(given: str | float) -> float:
 
 @dataclass(frozen=True)
 class Speed:
-    """What a trial found: seconds that a step takes, and steps in an epoch."""
+    """What a trial found of a stage: seconds that a step takes, steps in an epoch, and its epochs."""
 
     step: float
     steps: int
+    epochs: int
+
+    @property
+    def epoch(self) -> float:
+        """Seconds that an epoch takes."""
+        return self.step * self.steps
 
 
-class _Timed(Exception):
-    def __init__(self, speed: Speed) -> None:
-        super().__init__()
-        self.speed = speed
+class _Measured(Exception):
+    """The stretched stage was reached, and nothing after it matters."""
 
 
 class Trial(Engine):
-    """An engine that times the first stage it is given and goes no further; nothing is kept of it."""
+    """An engine that tries the stages of a method up to the stretched one, and goes no further; nothing is kept of it.
+
+    ``timed`` says whether steps are run to time them; otherwise they are only counted.
+    """
+
+    def __init__(self, collection: Collection, call: Call, stretched: str, timed: bool) -> None:
+        super().__init__(collection, torch.device(call.device), seed=call.seed)
+        self.stretched, self.timed = stretched, timed
+        self.speeds: dict[str, Speed] = {}
 
     def train(self, stage: Stage) -> None:
+        seconds = self._time(stage) if self.timed else 0.0
+        self.speeds[stage.settings_key] = Speed(seconds, stage.sampler.steps, stage.plan.epochs)
+        if stage.settings_key == self.stretched:
+            raise _Measured
+        stage.eval()
+
+    def _time(self, stage: Stage) -> float:
+        """Seconds that a step of the stage takes, by a few of them."""
         stage.to(self.device)
+        stage.plan = replace(stage.plan, epochs=max(stage.plan.epochs, WARM_UP + STEPS))  # long enough a schedule
         with fastest_kernels():
             training = Training(self, stage)
-            stage.before_epoch(0)
+            stage.before_epoch(0, self)
             stage.train()
             order = stage.sampler.epoch(self.generator("trial"))
             inputs = self.train_images if stage.inputs is None else stage.inputs
             done, began = 0, 0.0
-            while done < WARM_UP + STEPS:
+            while True:
                 for index, images in inputs.batches(order):
                     if done == WARM_UP:
                         began = self._now()
                     training.step(index, images)
                     done += 1
                     if done == WARM_UP + STEPS or (done > WARM_UP and self._now() - began > SECONDS):
-                        raise _Timed(Speed((self._now() - began) / (done - WARM_UP), stage.sampler.steps))
+                        return (self._now() - began) / (done - WARM_UP)
 
     def _now(self) -> float:
         if self.device.type == "cuda":
@@ -96,14 +114,18 @@ class Trial(Engine):
         return time.monotonic()
 
 
-def measure(settings: KMeansSettings | APLSettings, trial: Trial) -> Speed:
-    """How fast the first stage of the method trains, by a few steps of a copy that is thrown away."""
-    settings = _with_epochs(settings, max(settings.stage1.epochs, WARM_UP + STEPS))  # schedules as long as the trial
+def measure(method: Method, collection: Collection, call: Call, *, timed: bool = True) -> dict[str, Speed]:
+    """How fast the stages of the method train, up to the stretched one, by a few steps of copies that are thrown
+    away; not ``timed``, only how many steps they have."""
+    trial = Trial(collection, call, method.stretched, timed)
+    settings = _with_epochs(method, max(_stretched_plan(method).epochs, WARM_UP + STEPS))
+    torch.manual_seed(call.seed)
     try:
-        get_method(settings.method).load()(settings).fit(trial.collection, trial)
-    except _Timed as timed:
-        return timed.speed
-    raise TypeError(f"the method {settings.method} trains no stage")
+        type(method)(settings).fit(collection, trial)
+    except _Measured:
+        epochs = {method.stretched: _stretched_plan(method).epochs}
+        return {k: replace(speed, epochs=epochs.get(k, speed.epochs)) for k, speed in trial.speeds.items()}
+    raise TypeError(f"the method {method.settings.method} trains no stage {method.stretched}")
 
 
 @dataclass(frozen=True)
@@ -126,84 +148,63 @@ class Clock:
 def plan_epochs(
     settings: Settings, collection: Collection, call: Call, clock: Clock, given: Container[str], free: bool
 ) -> Planned:
-    """Epochs of stage I for the clock's budget; without one for the number of images, if the recipe's are ``free`` to
-    be changed; and of the refinement in proportion. Settings whose names the person has ``given`` stay."""
-    budget, stretch = clock.budget, "refinement.epochs" not in given
-    if budget is None:
-        chosen = free and "stage1.epochs" not in given
-        return _by_amount(settings, collection, stretch) if chosen else Planned(settings)
-    trial = Trial(collection, torch.device(call.device), seed=call.seed, cache=Path(call.cache))
-    left, named = budget * (1 - AFTER) - clock.spent, format_seconds(budget)
-    if isinstance(settings, FeatureSettings):
-        return _read_within(left, named, settings, trial)
-    assert isinstance(settings, KMeansSettings | APLSettings)
+    """Epochs of the method's stretched plan for the clock's budget; without one for the number of images, if the
+    recipe's are ``free`` to be changed. Settings whose names the person has ``given`` stay."""
+    method = get_method(settings.method)(settings)
+    as_given = f"{method.stretched}.epochs" in given
+    if clock.budget is None:
+        stays = not method.stretched or not free or as_given
+        return Planned(settings) if stays else _by_amount(method, collection, call)
+    left, named = clock.budget * (1 - AFTER) - clock.spent, format_seconds(clock.budget)
+    if not method.stretched:
+        return _read_within(left, named, method, collection, call)
     began = time.monotonic()
-    speed = measure(settings, trial)
+    speeds = measure(method, collection, call)
     left -= time.monotonic() - began
-    epoch = speed.step * speed.steps
-    if "stage1.epochs" in given:
-        later = _later_epochs(settings)
-        epochs, takes = settings.stage1.epochs, format_seconds((settings.stage1.epochs + later) * epoch)
-        over = (f"{epochs} epochs, as given, take about {takes}, more than {named} hold; they are run anyway",)
-        choice = Choice("epochs", str(epochs), f"as given; training takes about {takes}")
-        return Planned(settings, (choice,), over if (epochs + later) * epoch > left else ())
-    share = _refined_share(settings) if stretch else 0.0
-    fitting = (left / epoch - _later_epochs(settings) + share * settings.stage1.epochs) / (1 + share)
-    epochs = max(1, min(int(fitting), MOST))
-    choice = Choice("epochs", str(epochs), f"what {named} hold: {speed.steps} steps of {speed.step:.2g} s each")
+    stretched = speeds.pop(method.stretched)
+    others = sum(speed.epoch * speed.epochs for speed in speeds.values()) + method.later_epochs() * stretched.epoch
+    if as_given:
+        takes = others + stretched.epochs * stretched.epoch
+        text = f"{stretched.epochs} epochs, as given, take about {format_seconds(takes)}"
+        choice = Choice("epochs", str(stretched.epochs), f"as given; training takes about {format_seconds(takes)}")
+        over = (f"{text}, more than {named} hold; they are run anyway",)
+        return Planned(settings, (choice,), over if takes > left else ())
+    epochs = max(1, min(int((left - others) / stretched.epoch), MAX_EPOCHS))
+    choice = Choice("epochs", str(epochs), f"what {named} hold: {stretched.steps} steps of {stretched.step:.2g} s each")
     few = (
-        f"no more than {epochs} of stage I's epochs fit into {named}: training is cut short, and the result may be poor"
+        f"no more than {epochs} epochs of {method.stretched} fit into {named}: training is cut short, and the result "
+        "may be poor"
     )
-    return Planned(_with_epochs(settings, epochs, stretch), (choice,), (few,) if epochs < FEW else ())
+    return Planned(_with_epochs(method, epochs), (choice,), (few,) if epochs < FEW else ())
 
 
-def _later_epochs(settings: Settings) -> int:
-    """Epochs that follow stage I; they are shorter than its own, so to count them as such is on the safe side."""
-    if not isinstance(settings, APLSettings):
-        return 0
-    return settings.selftraining.iterations * settings.stage2.epochs + settings.refinement.epochs
-
-
-def _refined_share(settings: Settings) -> float:
-    """Epochs of the refinement for each of stage I."""
-    return settings.refinement.epochs / settings.stage1.epochs if isinstance(settings, APLSettings) else 0.0
-
-
-def _by_amount(settings: Settings, collection: Collection, stretch: bool) -> Planned:
+def _by_amount(method: Method, collection: Collection, call: Call) -> Planned:
     """The recipe's epochs, or more where they make few steps."""
-    assert isinstance(settings, KMeansSettings | APLSettings)
-    if isinstance(settings, APLSettings):
-        steps = mixed_sampler(collection, settings.stage1.batch, settings.labelled_share).steps
-    else:
-        steps = labelled_sampler(collection.labelled, settings.stage1.batch).steps
-    epochs = min(max(settings.stage1.epochs, -(-LEAST // steps)), MOST)
-    if epochs == settings.stage1.epochs:
-        return Planned(settings, (Choice("epochs", str(epochs), f"the recipe's; they have {steps:,} steps each"),))
-    why = f"more than the recipe's, since an epoch has {steps} of at least {LEAST} steps"
-    return Planned(_with_epochs(settings, epochs, stretch), (Choice("epochs", str(epochs), why),))
+    stretched = measure(method, collection, call, timed=False)[method.stretched]
+    epochs, steps = min(max(stretched.epochs, -(-LEAST_STEPS // stretched.steps)), MAX_EPOCHS), stretched.steps
+    if epochs == stretched.epochs:
+        why = f"the recipe's; they have {steps:,} steps each"
+        return Planned(method.settings, (Choice("epochs", str(epochs), why),))
+    why = f"more than the recipe's, since an epoch has {steps} of at least {LEAST_STEPS} steps"
+    return Planned(_with_epochs(method, epochs), (Choice("epochs", str(epochs), why),))
 
 
-def _with_epochs(settings: Trained, epochs: int, stretch: bool = False) -> Trained:
-    """The settings with that many epochs of stage I, no longer a warm-up than a tenth of them, and the refinement, if
-    it is to ``stretch`` and there is one, longer or shorter in proportion."""
-    plan = settings.stage1
-    warmup = min(plan.warmup_epochs, epochs / 10)
-    changed = replace(settings, stage1=replace(plan, epochs=epochs, warmup_epochs=warmup))
-    if stretch and isinstance(changed, APLSettings) and changed.refinement.epochs:
-        refined = max(1, round(epochs * _refined_share(settings)))
-        warmup = min(changed.refinement.warmup_epochs, refined / 10)
-        changed = replace(changed, refinement=replace(changed.refinement, epochs=refined, warmup_epochs=warmup))
-    return changed
+def _stretched_plan(method: Method) -> PlanSettings:
+    plan: PlanSettings = getattr(method.settings, method.stretched)
+    return plan
 
 
-def _read_within(left: float, named: str, settings: FeatureSettings, trial: Trial) -> Planned:
-    """Of a pretrained network the time goes into features, which have to be read whatever the budget, and into tuning,
-    which is done where it was asked for."""
-    from newfound.methods.apl_features.method import FeatureAPL
+def _with_epochs(method: Method, epochs: int) -> Any:
+    """The settings with that many epochs of the stretched plan, and no longer a warm-up than a tenth of them."""
+    plan = _stretched_plan(method)
+    changed = replace(plan, epochs=epochs, warmup_epochs=min(plan.warmup_epochs, epochs / 10))
+    return replace(method.settings, **{method.stretched: changed})
 
-    takes = FeatureAPL(settings).seconds_to_read(trial.collection, trial)
-    what = "reading features and tuning" if settings.tune.blocks else "reading features"
-    why = f"the recipe's, which take seconds; {what} takes about {format_seconds(takes)}"
-    choice = Choice("epochs", str(settings.stage2.epochs), why)
-    over = f"{what} takes about {format_seconds(takes)}, more than {named} hold; it is done anyway"
-    return Planned(settings, (choice,), (over,) if takes > left else ())
+
+def _read_within(left: float, named: str, method: Method, collection: Collection, call: Call) -> Planned:
+    """Of a method that trains for seconds the time goes into reading images, which is done whatever the budget."""
+    engine = Engine(collection, torch.device(call.device), seed=call.seed, cache=Path(call.cache))
+    takes = format_seconds(seconds := method.seconds_to_read(collection, engine))
+    choice = Choice("epochs", "the recipe's", f"they take seconds; reading images takes about {takes}")
+    over = f"reading images takes about {takes}, more than {named} hold; it is done anyway"
+    return Planned(method.settings, (choice,), (over,) if seconds > left else ())

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from newfound.config.mapping import brief, cut, from_mapping, load_yaml, override
-from newfound.config.settings import APLSettings, FeatureSettings, Settings
+from newfound.config.settings import Settings
 from newfound.errors import UserError
-from newfound.methods import get_method
+from newfound.methods import get_method, method_names
+
+if TYPE_CHECKING:
+    from newfound.methods.base import Method
 
 
 def default_recipe(method: str, *suffixes: str) -> str:
@@ -30,9 +33,13 @@ def backbone_changes(
         raise UserError("--backbone-arch says what is in the file that --backbone names: give both")
     if not backbone and not features:
         return {}
-    given = "--backbone" if backbone else "--features"
-    if not hasattr(get_method(method).settings, "weights"):
-        raise UserError(f"{given} is for the method apl-features; {method} trains its network from the start")
+    takes = get_method(method).takes
+    if features and "features" not in takes:
+        raise UserError(f"--features is for the method {_takers('features')}; {method} learns from images")
+    if backbone and "backbone" not in takes:
+        raise UserError(
+            f"--backbone is for the method {_takers('backbone')}; {method} trains its network from the start"
+        )
     if features:
         if backbone:
             raise UserError("--features are what a network made of images: leave --backbone out")
@@ -48,83 +55,30 @@ def backbone_changes(
     }
 
 
-def check_backbone(settings: Settings, loaded: dict[str, Any], features: bool, cache: Path) -> None:
-    """Stop, before a run begins, where its settings name weights that cannot be had; ``loaded`` is what
-    ``backbone_changes`` gave, after it had them."""
-    if not isinstance(settings, FeatureSettings):
-        return
-    named = {"network": settings.network, "weights": settings.weights, "digest": settings.digest}
-    if named.items() <= ({"weights": "", "digest": ""} | loaded).items():
-        return
-    if features:
-        raise UserError(
-            "--features are what a network made of images: settings must not name its network, weights or digest"
-        )
-    from newfound.nets.pretrained import load_backbone
-
-    load_backbone(cache=cache, **named)
+def _takers(what: str) -> str:
+    return " or ".join(name for name in method_names() if what in get_method(name).takes)
 
 
 def resolve_settings(method: str, recipe: str, changes: Mapping[str, Any]) -> Settings:
     """The recipe with ``changes`` over it, checked."""
-    from newfound import nets  # imports torch
-
-    row = get_method(method)
+    chosen = get_method(method)
     mapping = load_recipe(recipe)
     if (other := mapping.get("method")) != method:
         found = other if isinstance(other, str) and len(other) < 80 else brief(other)
         raise UserError(f"the recipe {recipe} is for the method {found}, not {method}")
     if "method" in changes:
         raise UserError("--set method: the method is no setting; choose it with --method")
-    from_mapping(row.settings, mapping, f"recipe {recipe}")
-    settings = from_mapping(row.settings, override(mapping, changes), "--set")
-    frozen = hasattr(row.settings, "weights")
-    if settings.network not in nets.NAMES and not (frozen and nets.is_foreign(settings.network)):
-        names = ", ".join(nets.NAMES)
-        where = "--set" if "network" in changes else f"recipe {recipe}"
-        raise UserError(f"{where}: network is {brief(settings.network)}; it can be {names}")
-    if isinstance(settings, FeatureSettings) and settings.tune.blocks:
-        _check_tuning(settings.network, settings.tune.blocks)
+    settings = _checked(chosen, mapping, f"recipe {recipe}")
+    return _checked(chosen, override(mapping, changes), "--set") if changes else settings
+
+
+def _checked(method: type[Method], mapping: Mapping[str, Any], where: str) -> Settings:
+    settings = from_mapping(method.Settings, mapping, where)
+    try:
+        method(settings).check_settings()
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
     return settings
-
-
-def check_network(settings: Settings, channels: int, size: int) -> None:
-    """Stop, before a run begins, where its network cannot take images of that shape, or the views that stage I makes of
-    them. A network that others have trained has its images resized."""
-    import torch
-
-    from newfound import nets
-
-    if isinstance(settings, FeatureSettings):
-        return
-    with torch.random.fork_rng(devices=[]), torch.no_grad():
-        net = nets.build(settings.network, channels, size).eval()
-        if not isinstance(settings, APLSettings):
-            return
-        from newfound.methods.apl.representation import stage1_views
-
-        views = stage1_views(settings, size)
-        if not settings.instance:  # the extra views, which are made, are not looked at
-            return
-        side = views.extra_size if views.extra else size
-        try:
-            net(torch.zeros(1, channels, side, side))
-        except (RuntimeError, ValueError):
-            raise UserError(
-                f"the network {settings.network} for images of {size} pixels cannot take extra views of {side}: choose "
-                f"another network, or --set views.extra_size={size}, or --set views.extra=0 for none"
-            ) from None
-
-
-def _check_tuning(network: str, blocks: int) -> None:
-    """Stop, before anything is read, where the network has no such blocks to tune."""
-    import torch
-
-    from newfound import nets
-    from newfound.nets.thaw import thaw
-
-    with torch.device("meta"):  # takes no memory
-        thaw(nets.build(network, 3, 224), blocks)
 
 
 def parse_changes(assignments: list[str]) -> dict[str, Any]:

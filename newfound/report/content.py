@@ -11,7 +11,7 @@ import numpy as np
 from newfound.config.mapping import to_mapping
 from newfound.errors import UserError
 from newfound.report.curves import read_curves
-from newfound.report.keep import MOST_CATEGORIES, Kept
+from newfound.report.keep import Kept, largest
 from newfound.report.matrix import Pairs, matrix, meanings
 from newfound.report.sprites import Sheets
 from newfound.report.text import fitted
@@ -32,14 +32,14 @@ def gather(run: Run, kept: Kept | None) -> dict[str, Any]:
     result, rows = run.read_result(), run.read_assignments()
     try:
         novel, known = [str(name) for name in result["novel"]], [str(name) for name in result["known"]]
-        number = {name: i for i, name in enumerate(novel)}
+        number = {name: i for i, name in enumerate(known + novel)}
         assignments = np.array([number[row["category"]] for row in rows])
         confidence = np.nan_to_num(np.array([float(row["confidence"]) for row in rows]))
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"the result of {run.folder} and its assignments.csv do not fit together: {error!r}") from None
     if not rows or (kept and max(kept.points.max(initial=0), kept.typical.max(initial=0)) >= len(rows)):
         raise UserError(f"{run.folder / 'assignments.csv'} has {len(rows)} lines, fewer than the run had images")
-    kept = kept or _by_confidence(assignments, confidence, len(novel))
+    kept = kept or _by_confidence(assignments, confidence, len(known) + np.arange(len(novel)))
     pairs = _read_pairs(run)
     meaning = {name: name for name in known} | meanings(pairs.get("unlabelled", ()))
     content = {name: result.get(name) for name in ("newfound", "method", "data", "seed", "images", "finished")}
@@ -49,7 +49,7 @@ def gather(run: Run, kept: Kept | None) -> dict[str, Any]:
         "novel": len(novel),
         "known": {"n": len(known), "names": fitted(known[:200], 20_000)},
         "confidence": float(confidence.mean()),
-        **_categories(kept, novel + known, len(novel), assignments, confidence, pairs.get("unlabelled", ()), rows),
+        **_categories(kept, known + novel, len(known), assignments, confidence, pairs.get("unlabelled", ()), rows),
         "map": _map(kept, rows, assignments, confidence),
         "matrices": [matrix(part, some, [*known, *novel], meaning) for part, some in pairs.items()],
         "curves": read_curves(run.folder / "metrics.jsonl"),
@@ -69,10 +69,9 @@ def _warnings(found: Any) -> list[str]:
     return [str(warning) for warning in found[:MOST_TOLD]] if isinstance(found, list) else []
 
 
-def _by_confidence(assignments: np.ndarray, confidence: np.ndarray, n_novel: int) -> Kept:
+def _by_confidence(assignments: np.ndarray, confidence: np.ndarray, novel: np.ndarray) -> Kept:
     """What can be said of a run that kept nothing: the surest images stand for the typical ones; no map."""
-    sizes = np.bincount(assignments, minlength=n_novel)
-    shown = np.sort(np.argsort(-sizes, kind="stable")[:MOST_CATEGORIES])
+    shown = largest(assignments, np.union1d(novel, assignments))
     counts = gallery_size(len(shown))
     tables = np.full((len(shown), counts[0]), -1), np.full((len(shown), counts[1]), -1)
     for line, category in enumerate(shown):
@@ -86,12 +85,12 @@ def _by_confidence(assignments: np.ndarray, confidence: np.ndarray, n_novel: int
 
 
 def _categories(
-    kept: Kept, names: list[str], n_novel: int, assignments: np.ndarray, confidence: np.ndarray, pairs: Pairs,
+    kept: Kept, names: list[str], n_known: int, assignments: np.ndarray, confidence: np.ndarray, pairs: Pairs,
     rows: list[dict[str, str]],
 ) -> dict[str, Any]:  # fmt: skip
     """The shown categories, the names of others that they are near to, and the gallery's images."""
-    sizes = np.bincount(assignments, minlength=n_novel)
-    sums = np.bincount(assignments, confidence, minlength=n_novel)
+    sizes = np.bincount(assignments, minlength=len(names))
+    sums = np.bincount(assignments, confidence, minlength=len(names))
     place = {int(category): i for i, category in enumerate(kept.shown)}
     for category in (*kept.nearest.ravel().tolist(), *kept.runner_up.ravel().tolist()):
         if category >= 0:
@@ -120,7 +119,7 @@ def _categories(
     return {
         "categories": categories,
         "labels": labels,
-        "old": [place[c] for c in place if c >= n_novel],
+        "old": [place[c] for c in place if c < n_known],
         "gallery": _images(pictured, rows, confidence, kept.gallery),
     }
 

@@ -27,16 +27,17 @@ GALLERY_BYTES, MAP_BYTES = 5_500_000, 2_500_000
 MAP_SIDE = 48
 MOST_PICTURES = 10_000
 MOST_CATEGORIES = 2000
-"""Novel categories that are shown, the largest ones; beyond it the page would only grow."""
+"""Categories that are shown, the largest ones; beyond it the page would only grow."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Rows are those of assignments.csv, -1 where there are no more; categories count novel ones, then known ones.
+    """Rows are those of assignments.csv, -1 where there are no more; categories count known ones, then novel ones.
 
-    ``shown`` [S] are novel categories; ``typical``, ``doubtful``, ``runner_up`` (the category that a doubtful image is
-    next to), ``nearest`` and ``cosine`` have a line for each of them. ``points`` [M] lie at ``positions`` [M, 2].
-    The gallery's pictures are the typical, then the doubtful ones of each category; both sheets may be missing.
+    ``shown`` [S] are categories that images may have; ``typical``, ``doubtful``, ``runner_up`` (the category
+    that a doubtful image is next to), ``nearest`` and ``cosine`` have a line for each of them. ``points`` [M] lie at
+    ``positions`` [M, 2]. The gallery's pictures are the typical, then the doubtful ones of each category; both sheets
+    may be missing.
     """
 
     shown: np.ndarray
@@ -58,16 +59,15 @@ def keep(
     features: Tensor,
     assignments: np.ndarray,
     confidence: np.ndarray,
-    n_novel: int,
     reporter: Reporter,
 ) -> Kept:
     """Choose, draw and write what the page shows of the unlabelled images, which are called ``names``, from features
     [n_train, D]."""
     first, seed = collection.n_labelled, run.call.seed
     labels = torch.from_numpy(collection.labels[:first])
-    near = closeness(features, labels, assignments, len(collection.classes), n_novel)
-    sizes = np.bincount(assignments, minlength=n_novel)
-    shown = np.sort(np.argsort(-sizes, kind="stable")[:MOST_CATEGORIES])
+    n = len(collection.classes) + collection.n_novel
+    near = closeness(features, labels, assignments, n)
+    shown = largest(assignments, collection.candidates)
     counts = gallery_size(len(shown))
     chosen = [choose_gallery(assignments, confidence, near.own, category, *counts) for category in shown]
     typical, doubtful = (_table([pair[i] for pair in chosen], counts[i]) for i in (0, 1))
@@ -88,6 +88,12 @@ def keep(
     )  # fmt: skip
     write_kept(run.folder / NAME, kept)
     return kept
+
+
+def largest(assignments: np.ndarray, candidates: np.ndarray) -> np.ndarray:
+    """The candidates that are shown, rising: those with the most images."""
+    sizes = np.bincount(assignments, minlength=int(candidates.max()) + 1)[candidates]
+    return np.sort(candidates[np.argsort(-sizes, kind="stable")[:MOST_CATEGORIES]])
 
 
 def _table(rows: list[np.ndarray], width: int) -> np.ndarray:
@@ -120,14 +126,14 @@ def read_kept(run: Run) -> Kept | None:
     if not path.exists():
         return None
     try:
-        n_images, n_novel, n_known = int(result["images"]["unlabelled"]), len(result["novel"]), len(result["known"])
+        n_images, n_all = int(result["images"]["unlabelled"]), len(result["novel"]) + len(result["known"])
         tensors = load_file(path)
         kept = Kept(
             tensors["shown"], tensors["typical"], tensors["doubtful"], tensors["runner_up"], tensors["nearest"],
             tensors["cosine"], tensors["points"], tensors["positions"],
             _read_sheets(tensors, "gallery"), _read_sheets(tensors, "map"),
         )  # fmt: skip
-        _check(kept, n_images, n_novel, n_novel + n_known)
+        _check(kept, n_images, n_all)
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} does not hold what this run's page shows: {str(error) or repr(error)}") from None
     return kept
@@ -146,13 +152,13 @@ def _read_sheets(tensors: dict[str, np.ndarray], name: str) -> Sheets | None:
     return Sheets(side, cell, columns, tuple(jpegs))
 
 
-def _check(kept: Kept, n_images: int, n_novel: int, n_all: int) -> None:
+def _check(kept: Kept, n_images: int, n_all: int) -> None:
     lines, points = len(kept.shown), len(kept.points)
     shapes = {
         "shown": (lines,), "typical": (lines, None), "doubtful": (lines, None), "runner_up": kept.doubtful.shape,
         "nearest": (lines, None), "cosine": kept.nearest.shape, "points": (points,), "positions": (points, 2),
     }  # fmt: skip
-    below = {"shown": n_novel, "typical": n_images, "doubtful": n_images, "points": n_images}
+    below = {"shown": n_all, "typical": n_images, "doubtful": n_images, "points": n_images}
     below |= {"runner_up": n_all, "nearest": n_all}
     for name, shape in shapes.items():
         values = getattr(kept, name)

@@ -16,20 +16,21 @@ SIDE = 48
 GAP = 3
 
 
-def contact_sheet(collection: Collection, assignments: np.ndarray, confidence: np.ndarray, n_novel: int) -> Image.Image:
-    """A picture with a row for each novel category: the images [n_unlabelled] assigned to it, surest first."""
+def contact_sheet(collection: Collection, assignments: np.ndarray, confidence: np.ndarray) -> Image.Image:
+    """A picture with a row for each category an image may have: the images [n_unlabelled] assigned to it, surest
+    first."""
     _, height, width = collection.train.shape
     zoom = max(1, -(-SIDE // max(height, width)))
     cell_height, cell_width = height * zoom + GAP, width * zoom + GAP
-    rows = min(n_novel, ROWS)
-    sheet = Image.new("RGB", (COLUMNS * cell_width + GAP, rows * cell_height + GAP), (128, 128, 128))
-    for category in range(rows):
+    shown = collection.candidates[:ROWS]
+    sheet = Image.new("RGB", (COLUMNS * cell_width + GAP, len(shown) * cell_height + GAP), (128, 128, 128))
+    for row, category in enumerate(shown):
         members = np.flatnonzero(assignments == category)
         surest = members[np.argsort(-confidence[members], kind="stable")][:COLUMNS]
         images = collection.train.batch(torch.from_numpy(collection.n_labelled + surest)).cpu()
         for column, image in enumerate(images):
             picture = _picture(image.numpy()).resize((width * zoom, height * zoom), Image.Resampling.NEAREST)
-            sheet.paste(picture, (GAP + column * cell_width, GAP + category * cell_height))
+            sheet.paste(picture, (GAP + column * cell_width, GAP + row * cell_height))
     return sheet
 
 

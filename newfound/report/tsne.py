@@ -12,7 +12,7 @@ import numpy as np
 import torch.nn.functional as F
 from torch import Tensor
 
-from newfound.progress import Reporter, Task
+from newfound.progress import Progress, Reporter
 
 MOST_POINTS = 5000
 ITERATIONS = 500
@@ -70,7 +70,7 @@ def _embed(points: np.ndarray, seed: int, reporter: Reporter) -> np.ndarray:
 class _Rounds(io.TextIOBase):
     """Takes the lines that scikit-learn prints every 50 rounds as progress, and lets all others through."""
 
-    def __init__(self, task: Task, beyond: TextIO) -> None:
+    def __init__(self, task: Progress, beyond: TextIO) -> None:
         self._task, self._beyond, self._swallowed = task, beyond, False
 
     def write(self, text: str) -> int:

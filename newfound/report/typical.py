@@ -16,11 +16,11 @@ CHUNK = 8192
 
 @dataclass(frozen=True)
 class Closeness:
-    """Cosines of unlabelled images and of novel categories with the centres of all categories.
+    """Cosines of unlabelled images and of categories with the centres of all categories.
 
-    Categories are counted novel ones first, then known ones. ``own`` [n_unlabelled] is the cosine of an image with its
-    own category's centre, ``other`` [n_unlabelled] the category next to it; ``nearest`` and ``cosine`` [K, NEAREST] are
-    a novel category's neighbours, nearest first, -1 where there are no more.
+    Categories are counted known ones first, then novel ones. ``own`` [n_unlabelled] is the cosine of an image with its
+    own category's centre, ``other`` [n_unlabelled] the category next to it; ``nearest`` and ``cosine`` [C, NEAREST] are
+    a category's neighbours, nearest first, -1 where there are no more.
     """
 
     own: np.ndarray
@@ -30,12 +30,12 @@ class Closeness:
 
 
 @torch.no_grad()
-def closeness(features: Tensor, labels: Tensor, assignments: np.ndarray, n_known: int, n_novel: int) -> Closeness:
+def closeness(features: Tensor, labels: Tensor, assignments: np.ndarray, n: int) -> Closeness:
     """From features [n_train, D] of labelled images, then unlabelled ones, their labels [n_labelled] and categories
-    ``assignments`` [n_unlabelled]. A centre is the unit mean of unit features."""
-    first, n = len(labels), n_novel + n_known
+    ``assignments`` [n_unlabelled], both among ``n``. A centre is the unit mean of unit features."""
+    first = len(labels)
     found = torch.from_numpy(assignments).to(features.device)
-    category = torch.cat([n_novel + labels.to(features.device), found])
+    category = torch.cat([labels.to(features.device), found])
     centres, sizes = torch.zeros(n, features.shape[1], device=features.device), torch.bincount(category, minlength=n)
     for rows in torch.arange(len(features), device=features.device).split(CHUNK):
         centres.index_add_(0, category[rows], F.normalize(features[rows].float()))
@@ -47,18 +47,18 @@ def closeness(features: Tensor, labels: Tensor, assignments: np.ndarray, n_known
         own[rows.cpu()] = cosine.gather(1, here).squeeze(1).cpu()
         cosine[:, sizes == 0] = -torch.inf
         other[rows.cpu()] = cosine.scatter(1, here, -torch.inf).argmax(1).cpu()
-    between = centres[:n_novel] @ centres.T
+    between = centres @ centres.T
     between[:, sizes == 0] = -torch.inf
-    between[sizes[:n_novel] == 0] = -torch.inf
+    between[sizes == 0] = -torch.inf
     between.fill_diagonal_(-torch.inf)
     cosine, nearest = between.topk(min(NEAREST, n), dim=1)
     nearest[cosine == -torch.inf] = -1
     return Closeness(own.numpy(), other.numpy(), nearest.cpu().numpy(), cosine.clamp(min=-1).cpu().numpy())
 
 
-def gallery_size(n_novel: int) -> tuple[int, int]:
+def gallery_size(n_shown: int) -> tuple[int, int]:
     """How many typical and how many doubtful images a category is shown with: fewer, the more categories there are."""
-    each = max(2, min(20, 5000 // n_novel))
+    each = max(2, min(20, 5000 // n_shown))
     doubtful = each * 2 // 5
     return each - doubtful, doubtful
 

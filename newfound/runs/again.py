@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 
-from newfound.runs.discovery import read_call
 from newfound.engine.device import pick_device
 from newfound.engine.loop import Engine
 from newfound.errors import UserError
@@ -15,6 +14,7 @@ from newfound.progress import Reporter
 from newfound.report.keep import Kept, keep, read_kept
 from newfound.report.page import write_page
 from newfound.runfolder import Run
+from newfound.runs.discovery import read_call
 
 
 def report(folder: Path, *, device: str, reporter: Reporter) -> Path:
@@ -46,5 +46,5 @@ def _keep_again(run: Run, device: str, reporter: Reporter) -> Kept:
     engine = Engine(reading.collection, pick_device(device), seed=run.call.seed, reporter=reporter)
     features = engine.features(model, engine.train_images, title="reading features", of=model.features)
     names = reading.names.unlabelled
-    assignments, confidence = (np.array(column) for column in run.read_assigned(names, model.novel))
-    return keep(run, reading.collection, names, features, assignments, confidence, len(model.novel), reporter)
+    assignments, confidence = (np.array(column) for column in run.read_assigned(names, model.classes))
+    return keep(run, reading.collection, names, features, assignments, confidence, reporter)

@@ -8,19 +8,19 @@ from typing import Any
 import numpy as np
 
 from newfound.data.answers import read_answers
-from newfound.runs.discovery import read_call
 from newfound.engine.device import pick_device
 from newfound.engine.loop import Engine
 from newfound.errors import UserError
 from newfound.evaluate.confusion import count_pairs
 from newfound.evaluate.protocol import evaluate_unlabelled
-from newfound.runs.figures import evaluate_run
 from newfound.files import write_json
 from newfound.model import load_model
 from newfound.progress import Reporter
 from newfound.report.keep import read_kept
 from newfound.report.page import write_page
 from newfound.runfolder import Run
+from newfound.runs.discovery import read_call
+from newfound.runs.figures import evaluate_run
 
 
 def assess(folder: Path, answers: Path | None, *, device: str, reporter: Reporter) -> dict[str, Any]:
@@ -54,6 +54,6 @@ def _against_data_set(run: Run, device: str, reporter: Reporter) -> dict[str, An
         raise UserError(f"nobody told the run {run.folder} the truth: give it with --answers truth.csv (image,label)")
     reading = read_call(run.call, run.settings, reporter)
     model = load_model(run.folder / "model")
-    assignments = np.array(run.read_assigned(reading.names.unlabelled, model.novel)[0])
+    assignments = np.array(run.read_assigned(reading.names.unlabelled, model.classes)[0])
     engine = Engine(reading.collection, pick_device(device), seed=run.call.seed, reporter=reporter)
     return evaluate_run(model, reading, assignments, engine)

@@ -13,14 +13,14 @@ from newfound.cluster.kmeans import kmeans
 from newfound.cluster.spectral import spectral
 from newfound.data.collection import Reading
 from newfound.data.digits import read_digits
-from newfound.runs.discovery import Discovery, discover
 from newfound.engine.device import pick_device
 from newfound.engine.loop import Engine
 from newfound.evaluate.protocol import evaluate_unlabelled
-from newfound.runs.figures import evaluate_run
-from newfound.methods import get_method
-from newfound.progress import Reporter
+from newfound.methods.base import run_method
 from newfound.plan.recipe import resolve_settings
+from newfound.progress import Reporter
+from newfound.runs.discovery import Discovery, discover
+from newfound.runs.figures import evaluate_run
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -74,7 +74,7 @@ def kmeans_row(reading: Reading, device: str, seed: int, reporter: Reporter) -> 
     """Novel accuracy of the paper's k-means row."""
     settings = resolve_settings("kmeans", "kmeans-digits", {})
     engine = Engine(reading.collection, pick_device(device), seed=seed, reporter=reporter)
-    outcome = get_method("kmeans").load()(settings).fit(reading.collection, engine)
+    outcome = run_method(settings, reading.collection, engine)
     accuracy: float = evaluate_run(outcome.model, reading, outcome.assignments, engine)["unlabelled"]["accuracy"]
     return accuracy
 

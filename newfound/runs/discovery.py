@@ -16,22 +16,22 @@ from typing import Any
 import numpy as np
 
 from newfound._version import __version__
-from newfound.plan.auto import choose
-from newfound.plan.budget import Clock, parse_time, plan_epochs
+from newfound.config.mapping import brief, real_number, to_mapping, whole_number
+from newfound.config.settings import Settings
 from newfound.data.cache import default_cache
 from newfound.data.collection import Reading
 from newfound.data.holdout import set_aside
 from newfound.data.sources import Request, Source
 from newfound.errors import Interrupted, UserError
-from newfound.runs.figures import evaluate_run
 from newfound.files import write_json
-from newfound.config.mapping import brief, real_number, to_mapping, whole_number
 from newfound.methods import get_method
-from newfound.progress import Reporter
-from newfound.plan.recipe import backbone_changes, check_backbone, check_network, resolve_settings
+from newfound.plan.auto import choose
+from newfound.plan.budget import Clock, parse_time, plan_epochs
 from newfound.plan.call import MOST_THREADS, Call
+from newfound.plan.recipe import backbone_changes, resolve_settings
+from newfound.progress import Reporter
 from newfound.runfolder import Run, check_free, claimed
-from newfound.config.settings import Settings
+from newfound.runs.figures import evaluate_run
 
 
 @dataclass(frozen=True)
@@ -190,10 +190,11 @@ def discover(
         )
         changes = backbone_changes(chosen.method, chosen.backbone, backbone_arch, bool(features), place)
         resolved = resolve_settings(chosen.method, chosen.recipe, changes | chosen.changes | given)
-        check_backbone(resolved, changes, bool(features), place)
+        fitting = get_method(chosen.method)(resolved)
+        fitting.check_weights(changes, features=bool(features), cache=place)
         with claimed(folder):
             reading = read_call(call, resolved, reporter)
-            check_network(resolved, *reading.collection.train.shape[:2])
+            fitting.check(reading.collection.train.shape)
             torch.set_num_threads(call.threads)
             clock = Clock(budget, monotonic() - began)
             planned = plan_epochs(resolved, reading.collection, call, clock, given, chosen.free)
@@ -278,7 +279,7 @@ def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
     from newfound.engine.device import pick_device
     from newfound.engine.loop import Engine
     from newfound.engine.metrics import Metrics
-    from newfound.methods.base import learn_strangeness
+    from newfound.methods.base import run_method
     from newfound.report.sheet import contact_sheet
 
     began = monotonic()
@@ -305,22 +306,20 @@ def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
             cache=Path(run.call.cache),
         )
         try:
-            outcome = get_method(run.settings.method).load()(run.settings).fit(reading.collection, engine)
+            outcome = run_method(run.settings, reading.collection, engine)
         except Interrupted as error:
             raise Interrupted(f"{error}; {_how_to_go_on(run)}") from None
         finally:
             metrics.close()
-        learn_strangeness(outcome, reading.collection, engine)
         outcome.model.save(run.folder / "model")
         _write_assignments(run, reading, outcome)
-        result = _describe(run, reading, outcome, engine) | _judge(run, reading, outcome, reporter)
+        result = _describe(run, reading, outcome, engine) | _trust(run, reading, outcome, reporter)
         result |= evaluate_run(outcome.model, reading, outcome.assignments, engine, outcome.earlier, outcome.features)
         if "confusion" in result:
             run.write_confusion(result.pop("confusion"))
         result["seconds"]["since_start"] = round(monotonic() - began, 3)
         if not isinstance(reading.collection.train, VectorStore):
-            n_novel = len(outcome.model.novel)
-            sheet = contact_sheet(reading.collection, outcome.assignments, outcome.confidence, n_novel)
+            sheet = contact_sheet(reading.collection, outcome.assignments, outcome.confidence)
             sheet.save(run.folder / "categories.png")
         write_json(run.folder / "result.json", result)
         with _interrupted(f"interrupted; the run is finished, and `newfound report {run.folder}` makes its page"):
@@ -328,14 +327,17 @@ def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
     return Discovery.of(run)
 
 
-def _judge(run: Run, reading: Reading, outcome: Any, reporter: Reporter) -> dict[str, Any]:
+def _trust(run: Run, reading: Reading, outcome: Any, reporter: Reporter) -> dict[str, Any]:
     """What was chosen for the person, and whether the result can be trusted. A data set has answers to tell that."""
-    from newfound.trust.gauges import doubts, gauge
+    from newfound.trust.gauges import gauge
+    from newfound.trust.warnings import doubts
 
     result: dict[str, Any] = {"auto": [to_mapping(choice) for choice in run.auto], "warnings": list(run.warnings)}
     if run.call.source.dataset is None:
-        result["trust"] = gauge(reading.collection, outcome, run.settings, run.call.seed)
-        found = doubts(reading.collection, outcome, result["trust"], outcome.model.novel).values()
+        result["trust"] = gauge(
+            reading.collection, outcome, get_method(run.settings.method)(run.settings), run.call.seed
+        )
+        found = doubts(reading.collection, outcome, result["trust"]).values()
         for warning in found:
             reporter.warn(warning)
         result["warnings"] += found
@@ -351,13 +353,12 @@ def _report(run: Run, reading: Reading, outcome: Any, engine: Any) -> None:
     if features is None:
         features = engine.features(model, engine.train_images, title="reading features", of=model.features)
     collection, names = reading.collection, reading.names.unlabelled
-    found = outcome.assignments, outcome.confidence, len(model.novel)
-    kept = keep(run, collection, names, features, *found, engine.reporter)
+    kept = keep(run, collection, names, features, outcome.assignments, outcome.confidence, engine.reporter)
     write_page(run, kept)
 
 
 def _write_assignments(run: Run, reading: Reading, outcome: Any) -> None:
-    categories = np.array(outcome.model.novel)[outcome.assignments]
+    categories = np.array(outcome.model.classes)[outcome.assignments]
     rows = zip(reading.names.unlabelled, categories, (f"{c:.6f}" for c in outcome.confidence), strict=True)
     run.write_table("assignments.csv", ["image", "category", "confidence"], sorted(rows))
 

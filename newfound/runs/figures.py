@@ -32,13 +32,13 @@ def evaluate_run(
     first = reading.collection.n_labelled
     tasks = {task.name: task.rows - first for task in reading.collection.tasks}
 
-    def judge(found: np.ndarray) -> dict[str, Any]:
-        return evaluate_tasks([model.novel[i] for i in found], answers.unlabelled or (), tasks)
+    def compare(found: np.ndarray) -> dict[str, Any]:
+        return evaluate_tasks([model.classes[i] for i in found], answers.unlabelled or (), tasks)
 
-    figures: dict[str, Any] = {"unlabelled": judge(assignments)}
-    confusion = {"unlabelled": count_pairs([model.novel[i] for i in assignments], answers.unlabelled)}
+    figures: dict[str, Any] = {"unlabelled": compare(assignments)}
+    confusion = {"unlabelled": count_pairs([model.classes[i] for i in assignments], answers.unlabelled)}
     if earlier:
-        figures["earlier"] = {name: judge(found) for name, found in earlier.items()}
+        figures["earlier"] = {name: compare(found) for name, found in earlier.items()}
     if test is not None and answers.test is not None:
         seen = engine.features(model, test, title="test images", of=model.features)
         logits = model.logits(seen).detach().cpu().numpy()

@@ -25,8 +25,8 @@ from newfound.errors import UserError
 from newfound.files import new_file
 from newfound.model import Model, load_model
 from newfound.progress import Reporter
-from newfound.trust.reject import calibrate, require_calibrated
 from newfound.runfolder import Run, format_table
+from newfound.trust.reject import calibrate, require_calibrated
 
 BLOCK = 1024
 """Rows of features that are judged at a time, and lines of a table that are written at a time."""
@@ -34,14 +34,14 @@ BLOCK = 1024
 
 @dataclass(frozen=True)
 class Prediction:
-    """The category of one image. ``probabilities`` follow the model's categories; ``fit`` is the share of held-out
+    """The category of one image. ``probabilities`` follow the model's categories; ``p_value`` is the share of held-out
     images that are at least as strange to the model, and ``rejected`` says whether that is too few."""
 
     image: str
     category: str
     confidence: float
     probabilities: list[float]
-    fit: float | None = None
+    p_value: float | None = None
     rejected: bool | None = None
 
 
@@ -72,20 +72,22 @@ class Predictor:
         for names, judged in self._judge(paths):
             probabilities = judged[:, :-1].softmax(1)
             sure, best = probabilities.max(1)
-            found = zip(names, best.tolist(), sure.tolist(), probabilities.tolist(), self._fits(judged), strict=True)
-            for name, category, confidence, row, fit in found:
-                rejected = None if fit is None or self.reject is None else fit <= self.reject
-                yield Prediction(name, self.model.classes[category], confidence, row, fit, rejected)
+            found = zip(
+                names, best.tolist(), sure.tolist(), probabilities.tolist(), self._p_values(judged), strict=True
+            )
+            for name, category, confidence, row, p_value in found:
+                rejected = None if p_value is None or self.reject is None else p_value <= self.reject
+                yield Prediction(name, self.model.classes[category], confidence, row, p_value, rejected)
 
     def columns(self, probabilities: bool) -> list[str]:
         """The header of a table of predictions, with a column for every category where ``probabilities`` are wanted."""
         more = [f"P({name})" for name in self.model.classes] if probabilities else []
-        return ["image", "category", "confidence", *([] if self.reject is None else ["fit", "rejected"]), *more]
+        return ["image", "category", "confidence", *([] if self.reject is None else ["p_value", "rejected"]), *more]
 
-    def _fits(self, judged: Tensor) -> list[float] | list[None]:
+    def _p_values(self, judged: Tensor) -> list[float] | list[None]:
         if self.reject is None or self.model.strangeness is None:
             return [None] * len(judged)
-        return self.model.strangeness.fit(judged[:, -1]).tolist()
+        return self.model.strangeness.p_value(judged[:, -1]).tolist()
 
     def _calibrate(self, paths: Sequence[Path]) -> None:
         calibrate(self.model, torch.cat([judged for _, judged in self._judge(paths)]))
@@ -138,8 +140,8 @@ def as_tables(header: Sequence[str], found: Iterator[Prediction]) -> Iterator[st
     begun = False
     for one in found:
         row = [one.image, one.category, f"{one.confidence:.6f}"]
-        if one.fit is not None:
-            row += [f"{one.fit:.6f}", "yes" if one.rejected else "no"]
+        if one.p_value is not None:
+            row += [f"{one.p_value:.6f}", "yes" if one.rejected else "no"]
         rows.append(row + [f"{p:.6f}" for p in one.probabilities][: len(header) - len(row)])
         if len(rows) == BLOCK:
             yield format_table(header, rows)[width if begun else 0 :]
@@ -181,8 +183,8 @@ def write_table(out: Path, given: Sequence[Path], found: Iterator[Prediction], h
 def as_mapping(one: Prediction, classes: Sequence[str] | None) -> dict[str, Any]:
     """A prediction for JSON, with every category's probability where ``classes`` are given."""
     mapping: dict[str, Any] = {"image": one.image, "category": one.category, "confidence": one.confidence}
-    if one.fit is not None:
-        mapping |= {"fit": one.fit, "rejected": one.rejected}
+    if one.p_value is not None:
+        mapping |= {"p_value": one.p_value, "rejected": one.rejected}
     if classes is not None:
         mapping["probabilities"] = dict(zip(classes, one.probabilities, strict=True))
     return mapping

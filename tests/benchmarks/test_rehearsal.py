@@ -23,27 +23,26 @@ def rehearsal(monkeypatch):
 
 def test_branches_go_on_from_the_same_stage_1(rehearsal, monkeypatch, tmp_path):
     small = ["stage1.epochs=1", "stage1.warmup_epochs=0", "dino.hidden=32", "dino.out=64", "views.extra=2"]
-    off = "refinement.epochs=0"
-    branches = [f"plain:{off}", f"again:{off}", "swapped:refinement.epochs=1,views.whole_scale=[0.5,1.0]"]
+    branches = ["plain", "again", "longer:selftraining.iterations=3,views.whole_scale=[0.5,1.0]"]
     arguments = ["--dataset", "digits", "--out", str(tmp_path / "record.json"), "--device", "cpu"]
     arguments += [word for text in small for word in ("--set", text)]
     arguments += [word for text in branches for word in ("--branch", text)]
     monkeypatch.setattr(sys, "argv", ["run.py", *arguments])
     rehearsal.main()
     (run,) = json.loads((tmp_path / "record.json").read_text())["runs"].values()
-    plain, again, swapped = run["branches"].values()
+    plain, again, longer = run["branches"].values()
     assert plain["accuracy"] == again["accuracy"]
-    assert swapped["last"]["refinement"]["epoch"] == 1
-    assert set(swapped["accuracy"]) == {*plain["accuracy"], "refinement"}
-    assert all(swapped["accuracy"][name] == plain["accuracy"][name] for name in ("stage1", "online"))
-    assert swapped["changes"] == {"refinement.epochs": 1, "views.whole_scale": [0.5, 1.0]}
+    assert longer["last"]["stage2-3"]["epoch"] == 2
+    assert set(longer["accuracy"]) == {*plain["accuracy"], "stage2-3"}
+    assert all(longer["accuracy"][name] == plain["accuracy"][name] for name in ("stage1", "online"))
+    assert longer["changes"] == {"selftraining.iterations": 3, "views.whole_scale": [0.5, 1.0]}
     assert run["accuracy"]["stage1"] == plain["accuracy"]["stage1"]
 
 
 def test_a_kept_stage_1_is_gone_on_from_another_time(rehearsal, monkeypatch, tmp_path):
     def runs(*more):
         arguments = ["--dataset", "digits", "--out", str(tmp_path / "record.json"), "--device", "cpu", *more]
-        arguments += ["--keep", str(tmp_path / "kept"), "--branch", "plain:refinement.epochs=0"]
+        arguments += ["--keep", str(tmp_path / "kept"), "--branch", "plain"]
         for text in ("stage1.epochs=1", "stage1.warmup_epochs=0", "dino.hidden=32", "dino.out=64", "views.extra=2"):
             arguments += ["--set", text]
         monkeypatch.setattr(sys, "argv", ["run.py", *arguments])

@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from newfound.config.mapping import from_mapping, override, to_mapping
-from newfound.config.settings import KMeansSettings
 from newfound.errors import UserError
-from newfound.methods import METHODS
-from newfound.plan.recipe import check_network, load_recipe, parse_changes, recipe_names, resolve_settings
+from newfound.methods import get_method
+from newfound.methods.kmeans import KMeansSettings
+from newfound.plan.recipe import load_recipe, parse_changes, recipe_names, resolve_settings
 
 
 @pytest.mark.parametrize("name", recipe_names())
 def test_every_recipe_is_complete_and_valid(name):
     mapping = load_recipe(name)
-    settings = METHODS[mapping["method"]].settings
+    settings = get_method(mapping["method"]).Settings
     from_mapping(settings, mapping, name)
     missing = set(to_mapping(settings())) - set(mapping)
     assert not missing, f"{name} leaves out {missing}"
@@ -84,18 +84,16 @@ def test_what_does_not_fit_is_refused_with_a_sentence(changes, complaint):
     [
         ({"views.whole_scale": [0.5]}, "views.whole_scale is .0.5.; it has to be two numbers above 0"),
         ({"views.extra_scale": [0.5, 0.2]}, "the smaller one first"),
-        (
-            {"refinement.whole_scale": [0.0, 1.0]},
-            "refinement.whole_scale is .0.0, 1.0.; it has to be two numbers above",
-        ),
+        ({"views.whole_scale": [0.0, 1.0]}, "views.whole_scale is .0.0, 1.0.; it has to be two numbers above"),
         ({"views.extra_size": 1}, "views.extra_size is 1; it has to be from 4 to 1,024"),
         ({"views.blur": [1]}, "views.blur is .1.0.; it has to be three probabilities"),
-        ({"views.solarise": [0, 2, 0]}, "it has to be three probabilities, from 0 to 1"),
-        ({"refinement.nesterov": True, "refinement.momentum": 0}, "refinement.nesterov needs a momentum above 0"),
-        ({"refinement.epochs": -1}, "refinement.epochs is -1; it has to be from 0"),
+        ({"views.blur": [0, 2, 0]}, "it has to be three probabilities, from 0 to 1"),
+        ({"stage2.nesterov": True, "stage2.momentum": 0}, "stage2.nesterov needs a momentum above 0"),
+        ({"selftraining.iterations": -1}, "selftraining.iterations is -1; it has to be from 0"),
+        ({"selftraining.labels": "online", "online": False}, "selftraining.labels=online needs online prototypes"),
     ],
 )
-def test_what_views_and_refinement_cannot_do_is_refused_before_anything_is_trained(changes, complaint):
+def test_what_views_and_stages_cannot_do_is_refused_before_anything_is_trained(changes, complaint):
     with pytest.raises(UserError, match=complaint):
         resolve_settings("apl", "apl-digits", changes)
 
@@ -169,8 +167,8 @@ def test_a_value_that_yaml_trips_over_is_refused(value, tmp_path):
     [
         ({"instance": False, "category": False}, "leave stage I nothing to learn"),
         ({"stage1.batch": 1}, "batch"),
-        ({"refinement.batch": 1}, "batch"),
-        ({"dino.first_teacher_temperature": 0.0}, "first_teacher_temperature"),
+        ({"stage2.batch": 1}, "batch"),
+        ({"dino.teacher_temperature": 0.0}, "teacher_temperature"),
     ],
 )
 def test_what_could_not_train_is_refused(changes, complaint):
@@ -191,7 +189,7 @@ def test_what_could_not_train_is_refused(changes, complaint):
 def test_views_that_the_network_cannot_take_are_refused(network, size, changes):
     settings = resolve_settings("apl", "apl-digits", changes | {"network": network})
     with pytest.raises(UserError, match=r"the network .* (cannot take|needs images)|blur_kernel is 13"):
-        check_network(settings, 3, size)
+        get_method("apl")(settings).check((3, size, size))
 
 
 @pytest.mark.parametrize(
@@ -205,4 +203,5 @@ def test_views_that_the_network_cannot_take_are_refused(network, size, changes):
     ],
 )
 def test_views_that_the_network_can_take_are_taken(network, size, changes):
-    check_network(resolve_settings("apl", "apl-digits", changes | {"network": network}), 1, size)
+    settings = resolve_settings("apl", "apl-digits", changes | {"network": network})
+    get_method("apl")(settings).check((1, size, size))

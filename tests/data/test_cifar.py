@@ -63,7 +63,7 @@ def test_cifar10_labels_its_first_five_classes_and_hides_the_others(ten):
     collection = reading.collection
     assert collection.classes == ("airplane", "automobile", "bird", "cat", "deer")
     assert (collection.n_labelled, collection.n_unlabelled, len(collection.test)) == (50, 50, 20)
-    assert [(task.name, task.n_novel) for task in collection.tasks] == [("", 5)]
+    assert [(task.name, len(task.candidates)) for task in collection.tasks] == [("", 5)]
     assert Counter(reading.answers.unlabelled) == dict.fromkeys(CIFAR10_NAMES[5:], 10)
     assert Counter(reading.answers.test) == dict.fromkeys(CIFAR10_NAMES, 2)
     assert reading.skipped == ()

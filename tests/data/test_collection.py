@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from newfound.data.collection import UNKNOWN, Answers, Collection, Pool, Skipped, Task, assemble
+from newfound.data.collection import UNKNOWN, Answers, Collection, Pool, Skipped, Task, assemble, novel_tasks
 from newfound.data.digits import read_digits
 from newfound.data.store import ImageStore
 from newfound.errors import UserError
@@ -93,7 +93,7 @@ def test_the_order_on_disk_does_not_show_the_classes_after_the_shuffle(pool):
 def test_a_collection_holds_no_answer_and_no_name(pool):
     collection = read(pool).collection
     assert {field.name for field in dataclasses.fields(collection)} == {"train", "labels", "classes", "tasks", "test"}
-    assert {field.name for field in dataclasses.fields(Task)} == {"name", "n_novel", "rows"}
+    assert {field.name for field in dataclasses.fields(Task)} == {"name", "rows", "candidates"}
     assert (collection.labels[4:] == UNKNOWN).all()
     assert "x" not in collection.classes
     assert set(vars(collection.train)) == set(vars(collection.test)) == {"images"}
@@ -130,7 +130,7 @@ def test_a_collection_refuses_labels_that_do_not_fit():
 
     def collection(labels):
         labels = np.array(labels)
-        return Collection(store, labels, ("a",), (Task("", 1, np.flatnonzero(labels == UNKNOWN)),))
+        return Collection(store, labels, ("a",), novel_tasks(1, ("", 1, np.flatnonzero(labels == UNKNOWN))))
 
     with pytest.raises(ValueError, match="3 training images but labels of shape"):
         collection([0, 0])
@@ -168,14 +168,14 @@ def test_the_fingerprint_changes_with_a_pixel_a_label_a_name_an_order_or_a_task(
 def test_without_tasks_all_unlabelled_images_are_one_task_without_a_name(pool):
     collection = read(pool).collection
     (task,) = collection.tasks
-    assert (task.name, task.n_novel, collection.n_novel) == ("", 3, 3)
+    assert (task.name, len(task.candidates), collection.n_novel) == ("", 3, 3)
     assert np.array_equal(task.rows, collection.unlabelled)
 
 
 def test_tasks_part_the_unlabelled_images_by_name(pool):
     reading = read(pool, n_novel={"runes": 2, "letters": 4})
     collection = reading.collection
-    assert [(task.name, task.n_novel, len(task.rows)) for task in collection.tasks] == [
+    assert [(task.name, len(task.candidates), len(task.rows)) for task in collection.tasks] == [
         ("letters", 4, 35), ("runes", 2, 25),
     ]  # fmt: skip
     assert collection.n_novel == 6
@@ -198,10 +198,10 @@ def test_a_task_holds_its_images_in_an_order_that_is_drawn_and_not_the_one_on_di
 def test_tasks_that_do_not_cover_every_unlabelled_image_once_are_refused(rows):
     labels = np.array([0, UNKNOWN, UNKNOWN])
     with pytest.raises(ValueError, match="every unlabelled image has to be in one task"):
-        Collection(store_of([0, 0, 0]), labels, ("a",), (Task("", 1, np.array(rows, np.int64)),))
+        Collection(store_of([0, 0, 0]), labels, ("a",), novel_tasks(1, ("", 1, np.array(rows, np.int64))))
 
 
-@pytest.mark.parametrize("n_novel", [0, 61, -1, 5000])
+@pytest.mark.parametrize("n_novel", [0, 61, 5000])
 def test_a_number_of_novel_categories_that_cannot_be_is_refused(pool, n_novel):
     with pytest.raises(UserError, match=f"cannot find {n_novel:,} novel categories among the 60 unlabelled images:"):
         read(pool, n_novel=n_novel)
@@ -234,7 +234,7 @@ def test_digits_label_the_even_ones_and_hide_the_odd_ones(digits):
     assert collection.n_unlabelled == (trained & (target % 2 == 1)).sum() == 679
     assert len(collection.test) == (~trained).sum() == 449
     assert collection.train.shape == (1, 8, 8)
-    assert [(task.name, task.n_novel) for task in collection.tasks] == [("", 5)]
+    assert [(task.name, len(task.candidates)) for task in collection.tasks] == [("", 5)]
     assert set(digits.answers.unlabelled) == {"1", "3", "5", "7", "9"}
     assert set(digits.answers.test) == set("0123456789")
 
@@ -264,3 +264,24 @@ def test_digits_are_shuffled_by_the_seed_and_split_alike(digits):
     assert sorted(digits.names.unlabelled) == sorted(other.names.unlabelled)
     assert sorted(digits.names.test) == sorted(other.names.test)
     assert digits.collection.fingerprint() == read_digits(seed=0).collection.fingerprint()
+
+
+def test_tasks_count_their_categories_after_the_known_ones_one_task_after_the_other():
+    one, two = novel_tasks(3, ("one", 2, np.arange(4, 9)), ("two", 4, np.arange(9, 20)))
+    assert (one.candidates.tolist(), two.candidates.tolist()) == ([3, 4], [5, 6, 7, 8])
+
+
+def test_known_categories_may_be_candidates_and_novel_ones_of_one_task_alone():
+    labels = np.array([0, 1, UNKNOWN, UNKNOWN, UNKNOWN])
+
+    def collection(*candidates):
+        tasks = tuple(Task(str(i), np.array(rows), np.array(c)) for i, (rows, c) in enumerate(candidates))
+        return Collection(store_of([0] * 5), labels, ("a", "b"), tasks)
+
+    mixed = collection(([2, 3, 4], [0, 1, 2, 3]))
+    assert (mixed.n_novel, mixed.candidates.tolist()) == (2, [0, 1, 2, 3])
+    assert mixed.novel_of(mixed.tasks[0]).tolist() == [2, 3]
+    with pytest.raises(ValueError, match="counted after the known ones, task after task"):
+        collection(([2, 3], [2]), ([4], [2]))
+    with pytest.raises(ValueError, match="counted after the known ones, task after task"):
+        collection(([2, 3, 4], [3]))

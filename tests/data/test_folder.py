@@ -87,7 +87,7 @@ def test_each_row_of_the_collection_is_the_image_of_its_name(known, pile):
 
 def test_the_pile_is_one_task_with_the_number_asked_for(known, pile):
     (task,) = read(known, pile, n_novel=7).collection.tasks
-    assert (task.name, task.n_novel, task.rows.tolist()) == ("", 7, list(range(3, 23)))
+    assert (task.name, len(task.candidates), task.rows.tolist()) == ("", 7, list(range(3, 23)))
     assert "cannot find 21 novel categories among the 20 unlabelled images" in refusal(known, pile, n_novel=21)
 
 

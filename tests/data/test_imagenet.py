@@ -55,7 +55,7 @@ def test_all_but_the_held_out_classes_are_labelled_and_those_of_the_subset_hidde
     collection = reading.collection
     assert collection.classes == KNOWN
     assert (collection.n_labelled, collection.n_unlabelled, len(collection.test)) == (24, 8, 16)
-    assert [(task.name, task.n_novel) for task in collection.tasks] == [("", 2)]
+    assert [(task.name, len(task.candidates)) for task in collection.tasks] == [("", 2)]
     assert Counter(reading.answers.unlabelled) == dict.fromkeys(SUBSETS[subset], 4)
     assert Counter(reading.answers.test) == dict.fromkeys([*KNOWN, *SUBSETS[subset]], 2)
 

@@ -76,12 +76,12 @@ def test_background_characters_are_labelled_under_their_alphabet(untouched):
 def test_each_evaluation_alphabet_is_a_task_by_its_full_name_with_its_own_number(untouched):
     reading = read(untouched)
     collection = reading.collection
-    assert [(task.name, task.n_novel, len(task.rows)) for task in collection.tasks] == [
+    assert [(task.name, len(task.candidates), len(task.rows)) for task in collection.tasks] == [
         ("Angelic", 2, 40), ("Old_Church_Slavonic_(Cyrillic)", 4, 80),
     ]  # fmt: skip
     for task in collection.tasks:
         answers = Counter(reading.answers.unlabelled[row - 100] for row in task.rows)
-        assert answers == {f"{task.name}/character{c + 1:02d}": 20 for c in range(task.n_novel)}
+        assert answers == {f"{task.name}/character{c + 1:02d}": 20 for c in range(len(task.candidates))}
 
 
 def test_drawings_are_black_on_white_in_one_channel(untouched):
@@ -174,7 +174,7 @@ LAYOUT = Layout("images_background", alphabets=7, characters=16, drawings=2)
 
 def test_the_rehearsal_takes_five_background_alphabets_as_tasks_and_needs_no_evaluation_images(rehearsal):
     reading = read_omniglot_rehearsal(rehearsal, 0, size=8, reporter=QUIET, cache=None, background=LAYOUT)
-    tasks = {task.name: task.n_novel for task in reading.collection.tasks}
+    tasks = {task.name: len(task.candidates) for task in reading.collection.tasks}
     assert tasks == {
         "Alphabet_of_the_Magi": 2, "Cyrillic": 2, "Grantha": 2, "Japanese_(katakana)": 2, "Latin": 3,
     }  # fmt: skip
@@ -251,7 +251,7 @@ def test_one_task_can_be_taken_by_itself(untouched):
     whole = read(untouched)
     task, first = whole.collection.tasks[1], whole.collection.n_labelled
     one = only_task(whole, task.name)
-    assert [(t.name, t.n_novel) for t in one.collection.tasks] == [(task.name, task.n_novel)]
+    assert [(t.name, len(t.candidates)) for t in one.collection.tasks] == [(task.name, len(task.candidates))]
     assert one.collection.n_labelled == first
     assert torch.equal(one.collection.train.images[first:], whole.collection.train.images[torch.from_numpy(task.rows)])
     assert one.names.unlabelled == tuple(whole.names.unlabelled[i - first] for i in task.rows)

@@ -7,8 +7,8 @@ import pytest
 import torch
 from torch import nn
 
-from newfound.config.settings import Plan
-from newfound.data.collection import UNKNOWN, Collection, Task
+from newfound.config.settings import PlanSettings
+from newfound.data.collection import UNKNOWN, Collection, novel_tasks
 from newfound.data.store import ImageStore
 from newfound.engine import loop
 from newfound.engine.checkpoint import Checkpoints
@@ -32,7 +32,7 @@ class Toy(Stage):
     def __init__(self, collection, name="stage1", on_step=None, **plan):
         super().__init__()
         self.name = name
-        self.plan = Plan(**{"epochs": 4, "batch": 8, "lr": 0.05} | plan)
+        self.plan = PlanSettings(**{"epochs": 4, "batch": 8, "lr": 0.05} | plan)
         self.linear = nn.Sequential(
             nn.Flatten(), nn.Linear(64, 16, bias=False), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 2)
         )
@@ -51,7 +51,7 @@ class Toy(Stage):
     def after_step(self, t):
         self.average.lerp_(self.linear[1].weight, 0.1)
 
-    def before_epoch(self, epoch):
+    def before_epoch(self, epoch, engine):
         self.epochs_begun += 1
 
 
@@ -76,7 +76,7 @@ def collection():
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (50, 1, 8, 8), dtype=np.uint8)
     labels = np.array([i % 2 for i in range(42)] + [UNKNOWN] * 8)
-    return Collection(ImageStore(images), labels, ("a", "b"), (Task("", 2, np.arange(42, 50)),))
+    return Collection(ImageStore(images), labels, ("a", "b"), novel_tasks(2, ("", 2, np.arange(42, 50))))
 
 
 @pytest.fixture

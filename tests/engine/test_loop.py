@@ -269,5 +269,5 @@ def test_features_come_in_evaluation_mode_and_leave_the_mode_alone(make_engine, 
 
 @pytest.mark.parametrize(("epochs", "warned"), [(2, True), (3, True), (4, False)])
 def test_a_warm_up_that_takes_all_epochs_is_warned_of(make_engine, make_toy, tmp_path, capsys, epochs, warned):
-    make_engine(tmp_path / "run").train(make_toy(name="stage2-1", epochs=epochs, warmup_epochs=3))
+    make_engine(tmp_path / "run").train(make_toy(name="stage2", epochs=epochs, warmup_epochs=3))
     assert ("stage2.warmup_epochs is 3" in capsys.readouterr().err) == warned

@@ -22,14 +22,14 @@ def test_a_worked_example_by_hand():
     truth = np.array([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3])
     best = np.array([1, 1, 0, 0, 0, 2, 3, 3, 0, 2, 2, 4])
     second = np.array([0, 0, 4, 1, 3, 1, 4, 2, 3, 3, 1, 2])
-    train_predicted = np.array([0, 0, 1, 1, 2, 2, 0])
+    train_predicted = np.array([2, 2, 3, 3, 4, 4, 2])
     train_truth = np.array([2, 2, 3, 3, 3, 2, 1])
     found = protocols(outputs(best, 5, second), truth, 2, train_predicted, train_truth)
     # Each its own matching. Old: 1 -> class 0 (2), 0 -> class 1 (2). New: 3 -> 2 (2), 2 -> 3 (2).
     # All: 1 -> 0 (2), 0 -> 1 (2), 3 -> 2 (2), 2 -> 3 (2).
     assert found["paper"] == pytest.approx({"old": 4 / 6, "new": 4 / 6, "all": 8 / 12})
     assert found["single"] == pytest.approx({"old": 4 / 6, "new": 4 / 6, "all": 8 / 12})
-    # Base outputs mean themselves: old has one right (0). On training images 0 -> 2 and 1 -> 3, so output 2 means
+    # Base outputs mean themselves: old has one right (0). On training images 2 -> 2 and 3 -> 3, so output 2 means
     # class 2, output 3 class 3, output 4 nothing: no new image is right.
     assert found["strict"] == pytest.approx({"old": 1 / 6, "new": 0.0, "all": 1 / 12})
     # Old among base outputs: 1, 1, 0 | 0, 0, 1 -> 2 right. New among novel: 3, 3, 3 | 2, 2, 4 -> 5 right.
@@ -39,7 +39,7 @@ def test_a_worked_example_by_hand():
 def test_the_paper_may_use_an_output_twice_where_one_matching_may_not():
     # Output 0 holds the old class and half of the new one; output 1 is never the largest.
     truth = np.array([0, 0, 0, 1, 1])
-    found = protocols(outputs([0, 0, 0, 0, 0], 2), truth, 1, np.array([0]), np.array([1]))
+    found = protocols(outputs([0, 0, 0, 0, 0], 2), truth, 1, np.array([1]), np.array([1]))
     assert found["paper"] == {"old": 1.0, "new": 1.0, "all": 0.6}
     assert found["single"] == {"old": 1.0, "new": 0.0, "all": 0.6}
     assert found["strict"] == {"old": 1.0, "new": 0.0, "all": 0.6}
@@ -50,14 +50,21 @@ def test_a_perfect_classifier_is_perfect_in_every_protocol_whatever_its_novel_ou
     truth = np.array([0, 1, 2, 3, 4, 4])
     novel = {2: 4, 3: 2, 4: 3}
     logits = outputs([novel.get(t, t) for t in truth], 5)
-    found = protocols(logits, truth, 2, np.array([2, 2, 0, 1]), np.array([2, 2, 3, 4]))
+    found = protocols(logits, truth, 2, np.array([4, 4, 2, 3]), np.array([2, 2, 3, 4]))
     assert all(figures == {"old": 1, "new": 1, "all": 1} for figures in found.values())
 
 
 def test_training_images_of_known_classes_have_no_say_in_what_novel_outputs_mean():
     truth = np.array([0, 1, 1])
-    train_predicted, train_truth = np.array([0, 0, 0, 0, 1]), np.array([0, 0, 0, 1, 0])
+    train_predicted, train_truth = np.array([1, 1, 1, 1, 2]), np.array([0, 0, 0, 1, 0])
     found = protocols(outputs([0, 1, 2], 3), truth, 1, train_predicted, train_truth)
+    assert found["strict"] == {"old": 1.0, "new": 0.5, "all": pytest.approx(2 / 3)}
+
+
+def test_training_images_in_a_known_category_have_no_say_in_what_novel_outputs_mean():
+    truth = np.array([0, 1, 1])
+    train_predicted, train_truth = np.array([0, 0, 0, 1]), np.array([1, 1, 1, 1])
+    found = protocols(outputs([0, 1, 0], 2), truth, 1, train_predicted, train_truth)
     assert found["strict"] == {"old": 1.0, "new": 0.5, "all": pytest.approx(2 / 3)}
 
 
@@ -69,7 +76,7 @@ def test_without_novel_training_images_no_novel_output_means_anything():
 
 @pytest.mark.parametrize(("truth", "empty"), [([0, 1, 1], "new"), ([2, 3, 3], "old")])
 def test_a_figure_without_images_is_none(truth, empty):
-    found = protocols(outputs([0, 2, 3], 4), np.array(truth), 2, np.array([0]), np.array([2]))
+    found = protocols(outputs([0, 2, 3], 4), np.array(truth), 2, np.array([2]), np.array([2]))
     for figures in found.values():
         assert figures[empty] is None
         assert {name for name, value in figures.items() if value is None} == {empty}
@@ -84,7 +91,7 @@ def situations(draw):
         rng.normal(size=(n, n_base + n_outputs)),
         rng.integers(0, n_base + n_novel, n),
         n_base,
-        rng.integers(0, n_outputs, m),
+        n_base + rng.integers(0, n_outputs, m),
         rng.integers(0, n_base + n_novel, m),
     )
 
@@ -152,13 +159,13 @@ def test_test_images_are_evaluated_by_name():
     classes = ["zebra", "ant"]  # base outputs keep their places, whatever the alphabet says
     truth = ["zebra", None, "ant", "bee", "yak", "yak"]
     logits = outputs([0, 0, 1, 3, 2, 1], 4)
-    found = evaluate_test(logits, classes, 2, truth, np.array([0, 0, 1, 1, 1]), ["yak", "yak", "bee", None, "ant"])
+    found = evaluate_test(logits, classes, 2, truth, np.array([2, 2, 3, 3, 3]), ["yak", "yak", "bee", None, "ant"])
     assert found["strict"] == {"old": 1.0, "new": pytest.approx(2 / 3), "all": 0.8}
     assert found == protocols(
         logits[[0, 2, 3, 4, 5]],
         np.array([0, 1, 2, 3, 3]),
         2,
-        np.array([0, 0, 1, 1]),
+        np.array([2, 2, 3, 3]),
         np.array([3, 3, 2, 1]),
     )
 

@@ -10,11 +10,11 @@ def digits():
 
     import numpy as np
 
-    from newfound.data.collection import Collection, Task
+    from newfound.data.collection import Collection, novel_tasks
 
     whole = read_digits(0).collection
     rows = np.concatenate([np.arange(120), whole.n_labelled + np.arange(150)])
-    task = Task("", 5, np.arange(120, 270))
+    tasks = novel_tasks(5, ("", 5, np.arange(120, 270)))
     return dataclasses.replace(
-        Collection(whole.train.take(rows), whole.labels[rows], whole.classes, (task,)), test=whole.test
+        Collection(whole.train.take(rows), whole.labels[rows], whole.classes, tasks), test=whole.test
     )

@@ -36,11 +36,11 @@ def test_it_finds_the_categories(found):
 
 
 def test_whitening_finds_what_plain_clusters_do_not(tmp_path):
-    from newfound.config.settings import FeatureSettings
     from newfound.data.embeddings import read_embeddings
     from newfound.engine.device import pick_device
     from newfound.evaluate.accuracy import clustering_accuracy
     from newfound.methods.apl_features.method import FeatureAPL
+    from newfound.methods.apl_features.settings import FeatureSettings
 
     files = embeddings.write(tmp_path)
     reading = read_embeddings(files["features"], ids=files["ids"], labels=files["labels"], n_novel=4, seed=0)
@@ -145,7 +145,7 @@ def test_a_backbone_is_used_saved_and_computed_once(folders, tmp_path, monkeypat
         assert row.category in (category[row.image.removeprefix(f"{tmp_path}/pile/")], "red", "blue")
     from newfound.methods.apl_features import method as features
 
-    monkeypatch.setattr(features.Encoder, "raw", lambda *_: pytest.fail("features were computed again"))
+    monkeypatch.setattr(features.Encoder, "backbone_features", lambda *_: pytest.fail("features were computed again"))
     again = discover(**folders, out=tmp_path / "again")
     assert again.categories == found.categories
 
@@ -190,12 +190,11 @@ def test_new_images_of_known_categories_are_no_stranger_than_those_of_novel_ones
     """More numbers than labelled images, as of a pretrained network: the whitening draws the labelled ones together."""
     import torch
 
-    from newfound.config.settings import FeatureSettings
-    from newfound.data.collection import Collection, Task
+    from newfound.data.collection import Collection, novel_tasks
     from newfound.data.vectors import VectorStore
     from newfound.engine.device import pick_device
-    from newfound.methods.apl_features.method import FeatureAPL
-    from newfound.methods.base import learn_strangeness
+    from newfound.methods.apl_features.settings import FeatureSettings
+    from newfound.methods.base import run_method
 
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(10, 400))
@@ -206,17 +205,15 @@ def test_new_images_of_known_categories_are_no_stranger_than_those_of_novel_ones
 
     train = VectorStore(torch.cat([images(known), images(novel)]))
     labels = np.concatenate([known, np.full(120, -1)])
-    tasks = (Task("", 4, np.arange(120, 240)),)
+    tasks = novel_tasks(4, ("", 4, np.arange(120, 240)))
     collection = Collection(train, labels, ("a", "b", "c", "d"), tasks, test=VectorStore(images(known)))
     engine = loop.Engine(collection, pick_device("cpu"))
-    outcome = FeatureAPL(FeatureSettings()).fit(collection, engine)
-    learn_strangeness(outcome, collection, engine)
-    model = outcome.model
+    model = run_method(FeatureSettings(), collection, engine).model
     with torch.no_grad():
         strange = [model.judge(VectorStore(images(some)).images)[:, -1] for some in (known, novel, foreign)]
     medians = [float(some.median()) for some in strange]
     assert medians[0] == pytest.approx(medians[1], rel=0.1)
     assert medians[2] > 1.2 * max(medians[:2])
-    rejected = [float((model.strangeness.fit(some) <= 0.1).float().mean()) for some in strange]
+    rejected = [float((model.strangeness.p_value(some) <= 0.1).float().mean()) for some in strange]
     assert max(rejected[:2]) < 0.2
     assert rejected[2] > 0.9

@@ -1,6 +1,7 @@
 """The last blocks of a pretrained network learn with head and classifier."""
 
 import contextlib
+from types import SimpleNamespace
 
 import embeddings
 import numpy as np
@@ -12,7 +13,7 @@ from pretrained_package import NAME, coloured_folders, install
 from reference import rectified as reference
 from safetensors.torch import load_file
 
-from newfound.data.collection import Collection, Task
+from newfound.data.collection import Collection, novel_tasks
 from newfound.data.store import ImageStore
 from newfound.data.vectors import VectorStore
 from newfound.engine import loop
@@ -23,7 +24,7 @@ from newfound.model import Encoder
 from newfound.nets import efficientnet
 from newfound.nets.heads import CosineClassifier
 from newfound.nets.thaw import thaw
-from newfound.plan.budget import Trial, _read_within
+from newfound.plan.budget import Clock, plan_epochs
 from newfound.plan.recipe import resolve_settings
 from newfound.progress import Reporter
 from newfound.runs.discovery import discover, resume
@@ -38,13 +39,13 @@ def stage():
     torch.manual_seed(0)
     images = ImageStore(torch.randint(0, 256, (15, 3, 32, 32), dtype=torch.uint8))
     labels = np.array([0, 0, 0, 1, 1, 1, *[-1] * 9])
-    collection = Collection(images, labels, ("a", "b"), (Task("", 2, np.arange(6, 15)),))
+    collection = Collection(images, labels, ("a", "b"), novel_tasks(2, ("", 2, np.arange(6, 15))))
     chosen = resolve_settings("apl-features", "apl-features", TUNE)
     grey = torch.full((3,), 0.5)
     encoder = Encoder(NAME, 3, 32, grey, grey, dimension=4, resized=32, whitened=True).eval()
     thaw(encoder.net, 2)
     with torch.no_grad():
-        inputs = encoder.project.directions(encoder.raw(images.images))
+        inputs = encoder.project.directions(encoder.backbone_features(images.images))
     head = CosineClassifier(4, 4)
     made = Tuning(encoder, head, VectorStore(inputs), torch.arange(9) % 2, collection, chosen)
     made.whole, made.collection = [encoder], collection
@@ -55,14 +56,16 @@ def step(stage, t=0):
     engine = loop.Engine(stage.collection, torch.device("cpu"))
     index = stage.sampler.epoch(torch.Generator().manual_seed(t))[0]
     drawn = stage.views.draw(torch.Generator().manual_seed(t), len(index), torch.tensor(t))
-    batch = Batch(stage.views.apply(engine.train_images.batch(index), drawn), engine.labels[index], index)
+    batch = Batch(
+        stage.views.apply(engine.train_images.batch(index), drawn), engine.labels[index], index, stage.sampler.n_known
+    )
     with NeverWaits():
         return stage.step(batch, torch.tensor(t)), batch
 
 
 def test_a_step_has_the_rectified_loss_of_the_views(stage):
     stage.train()
-    stage.before_epoch(0)
+    stage.before_epoch(0, None)
     losses, batch = step(stage)
     encoder = stage.whole[0]
     logits = 10 * F.normalize(encoder(batch.views)) @ F.normalize(stage.head.weight).T
@@ -82,7 +85,7 @@ def test_labels_come_from_the_features_that_were_seen_last(stage):
         else:
             first = F.normalize(stage.whole[0](stage.collection.train.images[row : row + 1])).detach()[0]
             torch.testing.assert_close(features[row - 6], first)
-    stage.before_epoch(0)
+    stage.before_epoch(0, None)
     old = torch.arange(9) % 2
     prototypes = F.normalize(torch.stack([features[old == c].sum(0) for c in range(2)]))
     soft = (features @ prototypes.T / 0.1).softmax(1)
@@ -122,8 +125,8 @@ def test_the_model_holds_what_was_tuned_and_the_cache_what_was_not(folders, tmp_
     assert all(name.startswith(("blocks.14.", "blocks.15.", "conv_head.", "bn1.")) for name in parts)
     assert not any("running" in name for name in parts)
     predictor = Predictor(tuned.folder, device="cpu", reporter=Reporter(quiet=True))
-    assert not predictor.model.plain_strangeness  # of the network before it was tuned, the model knows nothing
-    assert Predictor(plain.folder, device="cpu", reporter=Reporter(quiet=True)).model.plain_strangeness
+    assert not predictor.model.strangeness_of_backbone  # of the network before it was tuned, the model knows nothing
+    assert Predictor(plain.folder, device="cpu", reporter=Reporter(quiet=True)).model.strangeness_of_backbone
     category = dict(zip(tuned.images, zip(tuned.categories, tuned.confidence, strict=True), strict=True))
     for row in predictor.predict([tmp_path / "pile"]):
         name, confidence = category[row.image.removeprefix(f"{tmp_path}/pile/")]
@@ -186,6 +189,7 @@ def test_the_estimator_tunes_no_features():
 def test_time_counts_what_tuning_takes(stage, tmp_path, monkeypatch):
     install(tmp_path / "site", monkeypatch)
     monkeypatch.setattr("newfound.methods.apl_features.method.seconds_per_image", lambda *_, **__: 60.0)
-    planned = _read_within(300, "5:00", stage.chosen, Trial(stage.collection, torch.device("cpu")))
+    call = SimpleNamespace(device="cpu", seed=0, cache=str(tmp_path / "cache"))
+    planned = plan_epochs(stage.chosen, stage.collection, call, Clock(300, 0.0), (), free=True)
     # 15 images whose features are new, three epochs of 15 that count twice, and their features once more.
-    assert planned.warnings[0].startswith("reading features and tuning takes about 2:00:00, more than 5:00 hold")
+    assert planned.warnings[0].startswith("reading images takes about 2:00:00, more than 5:00 hold")

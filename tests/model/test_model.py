@@ -7,13 +7,16 @@ from safetensors.torch import load_file, save_file
 from newfound.errors import UserError
 from newfound.model import Encoder, Model, load_model
 from newfound.model.strangeness import Strangeness
+from newfound.nets.heads import classifier
 
 
 @pytest.fixture
 def model():
     torch.manual_seed(0)
     encoder = Encoder("tiny", 1, 8, torch.tensor([0.4]), torch.tensor([0.2]))
-    return Model(encoder, ("a", "b"), ("novel-01",), method="kmeans", unit_features=True).eval()
+    return Model(
+        encoder, classifier("linear", encoder.width, 3), ("a", "b"), ("novel-01",), method="kmeans", unit_features=True
+    ).eval()
 
 
 @pytest.fixture
@@ -40,19 +43,40 @@ def test_a_model_comes_back_as_it_was(model, saved):
     assert not loaded.training
 
 
+@pytest.mark.parametrize("kind", ["linear", "cosine"])
+def test_a_head_is_found_again_by_its_name(kind, tmp_path):
+    torch.manual_seed(0)
+    encoder = Encoder("tiny", 1, 8, torch.tensor([0.4]), torch.tensor([0.2]))
+    head = classifier(kind, encoder.width, 3)
+    if kind == "cosine":
+        head.temperature = 0.3
+    Model(encoder, head, ("a", "b"), ("novel-01",), method="apl").eval().save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model").head
+    features = torch.randn(4, encoder.width)
+    assert type(loaded) is type(head)
+    assert torch.equal(loaded(features), head(features))
+
+
+@pytest.mark.parametrize(
+    "head", [{"name": "arc"}, {"name": "linear", "temperature": 1}, {"name": "cosine", "temperature": 0}, {}, "linear"]
+)
+def test_a_head_that_makes_no_sense_is_a_sentence(saved, head):
+    change(saved, head=head)
+    with pytest.raises(UserError, match="does not describe a model"):
+        load_model(saved)
+
+
 @pytest.mark.parametrize("plain", [True, False])
 def test_a_model_tells_strangers_after_it_was_saved_as_before(plain, tmp_path):
     torch.manual_seed(0)
     encoder = Encoder("tiny", 1, 8, torch.tensor([0.4]), torch.tensor([0.2]), dimension=5, whitened=True)
-    model = Model(encoder, ("a", "b"), ("novel-01",), method="apl-features", unit_features=True).eval()
+    model = Model(
+        encoder, classifier("cosine", 5, 3), ("a", "b"), ("novel-01",), method="apl-features", unit_features=True
+    ).eval()
     model.strangeness = Strangeness(7, encoder.net.width if plain else 5)
     model.strangeness.exemplars.normal_()
-    model.plain_strangeness = plain
+    model.strangeness_of_backbone = plain
     model.save(tmp_path / "model")
-    if not plain:  # as models of the second format were written
-        content = json.loads((tmp_path / "model" / "model.json").read_text())
-        del content["plain_strangeness"]
-        (tmp_path / "model" / "model.json").write_text(json.dumps(content | {"format": 2}))
     images = torch.randint(0, 256, (5, 1, 8, 8), dtype=torch.uint8)
     assert torch.equal(load_model(tmp_path / "model").judge(images), model.judge(images))
     assert model.judge(images)[:, -1].min() > 0
@@ -96,8 +120,8 @@ def test_every_damage_to_the_weights_is_a_sentence(saved):
         "oversized header": lambda: path.write_bytes((2**62).to_bytes(8, "little") + content[8:]),
         "garbage": lambda: path.write_bytes(b"\x80\x04garbage" * 50),
         "unknown key": lambda: save_file(tensors | {"extra": torch.zeros(1)}, path),
-        "missing key": lambda: save_file({k: v for k, v in tensors.items() if "classifier" not in k}, path),
-        "wrong shape": lambda: save_file(tensors | {"classifier.bias": torch.zeros(7)}, path),
+        "missing key": lambda: save_file({k: v for k, v in tensors.items() if "head" not in k}, path),
+        "wrong shape": lambda: save_file(tensors | {"head.bias": torch.zeros(7)}, path),
     }
     for name, damage in damages.items():
         damage()

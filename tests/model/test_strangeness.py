@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import torch
 
-from newfound.model.strangeness import MOST, NEIGHBOURS, Strangeness, learn_exemplars
+from newfound.model.strangeness import MAX_EXEMPLARS, NEIGHBOURS, Strangeness, learn_exemplars
 
 
 def reference(features, categories, image):
@@ -56,27 +56,27 @@ def test_at_most_the_share_asked_for_has_so_small_a_fit(share):
         strange = torch.from_numpy(rng.normal(size=23 + 50))
         learned = Strangeness(1, 1)
         learned.calibrate(strange[:23])
-        rates.append((learned.fit(strange[23:].float()) <= share).float().mean())
+        rates.append((learned.p_value(strange[23:].float()) <= share).float().mean())
     assert share / 2 < np.mean(rates) <= share * 1.1
 
 
 def test_the_strangest_held_out_image_fits_as_one_in_all_of_them():
     learned = Strangeness(1, 1)
     learned.calibrate(torch.tensor([3.0, 1.0, 2.0]))
-    fits = learned.fit(torch.tensor([0.0, 1.0, 2.5, 3.0, 9.0]))
+    fits = learned.p_value(torch.tensor([0.0, 1.0, 2.5, 3.0, 9.0]))
     torch.testing.assert_close(fits, torch.tensor([1.0, 1.0, 0.5, 0.5, 0.25], dtype=torch.float64))
 
 
 def test_one_in_twenty_is_not_more_than_the_number_people_write():
     learned = Strangeness(1, 1)
     learned.calibrate(torch.arange(19.0))
-    assert float(learned.fit(torch.tensor([20.0]))) <= 0.05
+    assert float(learned.p_value(torch.tensor([20.0]))) <= 0.05
 
 
 def test_no_category_has_more_exemplars_than_its_share():
     categories = np.array([0] * 8000 + [1] * 3)
     learned = learn_exemplars(torch.randn(8003, 4, generator=torch.Generator().manual_seed(0)), categories, seed=0)
-    assert len(learned.exemplars) == MOST // 2 + 3
+    assert len(learned.exemplars) == MAX_EXEMPLARS // 2 + 3
 
 
 def test_copies_of_one_image_do_not_make_everything_else_infinitely_strange(blobs):

@@ -3,7 +3,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from newfound.nets.heads import CosineClassifier, DinoHead, LinearClassifier, classifier
+from newfound.nets.heads import CosineClassifier, DinoHead, LinearClassifier, build_head, classifier
 
 
 def head(**options):
@@ -91,7 +91,7 @@ def test_the_linear_classifier_is_a_product_and_a_bias_that_starts_at_nought():
 
 
 def test_the_cosine_classifier_gives_cosines_over_the_temperature():
-    net, features = classifier("cosine", 8, 3, temperature=0.2), torch.randn(5, 8)
+    net, features = CosineClassifier(8, 3, temperature=0.2), torch.randn(5, 8)
     assert isinstance(net, CosineClassifier)
     expected = torch.stack([F.cosine_similarity(features, row[None]) for row in net.rows], dim=1) / 0.2
     torch.testing.assert_close(net(features), expected)
@@ -101,6 +101,6 @@ def test_the_cosine_classifier_gives_cosines_over_the_temperature():
         assert net(features.bfloat16()).dtype == torch.float32
 
 
-def test_an_unknown_classifier_is_answered_with_the_known_ones():
-    with pytest.raises(ValueError, match="no classifier 'arc'; choose linear or cosine"):
-        classifier("arc", 8, 3)
+def test_an_unknown_head_is_answered_with_the_known_ones():
+    with pytest.raises(ValueError, match="no head 'arc'; there are: linear, cosine"):
+        build_head(8, 3, "arc")

@@ -139,7 +139,7 @@ def test_symbols_get_their_background_and_a_small_network_without_a_gpu(symbols)
     assert {choice.what: choice.value for choice in found.choices}["domain"] == "symbolic"
     assert all(choice.why for choice in found.choices)
     gpu = chosen(symbols, "cuda:0")
-    assert (gpu.method, gpu.recipe, gpu.changes["crop.fill"]) == ("apl", "apl-folder-symbolic", 255)
+    assert (gpu.method, gpu.recipe, gpu.changes["views.fill"]) == ("apl", "apl-folder-symbolic", 255)
 
 
 def test_photographs_get_the_pretrained_network_where_it_is_installed(photographs, monkeypatch):
@@ -157,14 +157,14 @@ def test_photographs_get_the_pretrained_network_where_it_is_installed(photograph
 def test_symbols_get_the_pretrained_network_unless_a_gpu_has_many_of_them(symbols, monkeypatch):
     monkeypatch.setattr(auto, "is_installed", lambda network: True)
     assert {chosen(symbols, device).method for device in ("cpu", "cuda")} == {"apl-features"}
-    monkeypatch.setattr(auto, "MANY", 40)
+    monkeypatch.setattr("newfound.methods.MANY_SYMBOLS", 40)
     assert (chosen(symbols, "cpu").method, chosen(symbols, "cuda").method) == ("apl-features", "apl")
 
 
 def test_what_is_given_stays(symbols, photographs, monkeypatch):
     monkeypatch.setattr(auto, "is_installed", lambda network: True)
     assert chosen(symbols, domain="natural", method="apl").recipe == "apl-folder-natural"
-    assert chosen(photographs, method="kmeans").choices == ()
+    assert "method" not in {choice.what for choice in chosen(photographs, method="kmeans").choices}
     assert chosen(photographs, recipe="apl-digits").method == "apl"
     assert chosen(photographs, backbone="timm:net").backbone == "timm:net"
     given = {"network": "tiny", "data.size": 20, "views.fill": 7, "cluster.algorithm": "kmeans"}
@@ -239,34 +239,27 @@ def test_a_time_becomes_epochs_before_the_first_step_and_a_resumed_run_keeps_the
 
 def timed(step, steps):
     def train(self, stage):
-        raise budget._Timed(budget.Speed(step, steps))
+        self.speeds[stage.settings_key] = budget.Speed(step, steps, stage.plan.epochs)
+        raise budget._Measured
 
     return train
 
 
 @pytest.mark.parametrize(
-    ("seconds", "given", "epochs", "refined"),
-    [
-        (600, {}, 30, 12),
-        (10_000, {}, 500, 200),
-        (1, {}, 1, 1),
-        (600, {"refinement.epochs": 5}, 37, 5),
-        (600, {"refinement.epochs": 0}, 42, 0),
-        (600, {"stage1.epochs": 7}, 7, 40),
-        (None, {}, 100, 40),
-    ],
+    ("seconds", "given", "epochs"),
+    [(600, {}, 42), (10_000, {}, 500), (1, {}, 1), (600, {"stage1.epochs": 7}, 7), (None, {}, 100)],
 )
-def test_the_refinement_is_as_long_beside_stage_1_as_in_the_recipe_unless_it_was_given(
-    tmp_path, monkeypatch, seconds, given, epochs, refined
-):
-    monkeypatch.setattr(budget, "measure", lambda *_: budget.Speed(2.72, 4))
+def test_epochs_of_stage_1_are_what_the_time_holds_less_those_of_stage_2(tmp_path, monkeypatch, seconds, given, epochs):
+    monkeypatch.setattr(
+        budget, "measure", lambda *_, **__: {"stage1": budget.Speed(2.72, 4, given.get("stage1.epochs", 100))}
+    )
     call = SimpleNamespace(device="cpu", seed=0, cache=str(tmp_path))
     recipe = resolve_settings("apl", "apl-folder-natural", given)
     clock, digits = budget.Clock(seconds, 0.0), read_digits(0).collection
-    # 600 s, less 15 %, are 46 epochs of 10.9 s: 4 of stage II, 30 of stage I and two fifths as many of the refinement.
+    # 600 s, less 15 %, are 46 epochs of 10.9 s: 4 of stage II and 42 of stage I.
     planned = budget.plan_epochs(recipe, digits, call, clock, given, free=True).settings
-    assert (planned.stage1.epochs, planned.refinement.epochs) == (epochs, refined)
-    assert given or planned.refinement.warmup_epochs <= refined / 10
+    assert planned.stage1.epochs == epochs
+    assert given or planned.stage1.warmup_epochs <= epochs / 10
 
 
 def interrupt(*_):
@@ -287,8 +280,8 @@ def test_a_time_too_short_is_told(photographs, tmp_path, monkeypatch, capsys):
         **photographs, n_novel=2, method="kmeans", settings=SMALL, out=tmp_path / "run", time="30s"
     )
     assert Run.open(found.folder).settings.stage1.epochs == 1
-    assert "no more than 1 of stage I's epochs fit into 0:30" in capsys.readouterr().err
-    assert any("no more than 1 of" in warning for warning in found.result["warnings"])
+    assert "no more than 1 epochs of stage1 fit into 0:30" in capsys.readouterr().err
+    assert any("no more than 1 epochs" in warning for warning in found.result["warnings"])
 
 
 def test_features_that_do_not_fit_the_time_are_read_all_the_same(photographs, tmp_path, monkeypatch, capsys):
@@ -297,6 +290,6 @@ def test_features_that_do_not_fit_the_time_are_read_all_the_same(photographs, tm
     monkeypatch.setattr("newfound.methods.apl_features.method.seconds_per_image", lambda *_, **__: 60.0)
     found = newfound.discover(**photographs, n_novel=2, out=tmp_path / "run", time="5m")
     assert found.result["method"] == "apl-features"
-    assert "reading features takes about 48:00, more than 5:00 hold" in capsys.readouterr().err
+    assert "reading images takes about 48:00, more than 5:00 hold" in capsys.readouterr().err
     again = newfound.discover(**photographs, n_novel=2, out=tmp_path / "again", time="5m")
     assert not any("reading features" in warning for warning in again.result["warnings"]), "they are in the cache"

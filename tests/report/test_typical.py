@@ -11,23 +11,23 @@ def along(*degrees):
 
 def test_an_image_is_as_typical_as_it_is_near_its_categorys_centre():
     features = along(90, 0, 10, 20, 180)  # one known image, then four of two novel categories
-    near = closeness(features, torch.tensor([0]), np.array([0, 0, 0, 1]), n_known=1, n_novel=2)
+    near = closeness(features, torch.tensor([0]), np.array([1, 1, 1, 2]), 3)
     np.testing.assert_allclose(near.own, np.cos(np.deg2rad([10, 0, 10, 0])), atol=1e-6)
-    assert near.other.tolist() == [2, 2, 2, 2]  # the known category, which is counted after the novel ones
-    assert near.nearest.tolist() == [[2, 1, -1], [2, 0, -1]]
-    np.testing.assert_allclose(near.cosine[0, :2], np.cos(np.deg2rad([80, 170])), atol=1e-6)
+    assert near.other.tolist() == [0, 0, 0, 0]  # the known category
+    assert near.nearest.tolist()[1:] == [[0, 2, -1], [0, 1, -1]]
+    np.testing.assert_allclose(near.cosine[1, :2], np.cos(np.deg2rad([80, 170])), atol=1e-6)
 
 
 def test_an_empty_category_is_nobodys_neighbour():
-    near = closeness(along(90, 0, 10), torch.tensor([0]), np.array([0, 0]), n_known=1, n_novel=3)
-    assert near.nearest.tolist() == [[3, -1, -1, -1], [-1] * 4, [-1] * 4]
-    assert near.other.tolist() == [3, 3]
+    near = closeness(along(90, 0, 10), torch.tensor([0]), np.array([1, 1]), 4)
+    assert near.nearest.tolist() == [[1, -1, -1, -1], [0, -1, -1, -1], [-1] * 4, [-1] * 4]
+    assert near.other.tolist() == [0, 0]
 
 
 def test_at_most_a_few_neighbours_are_told():
     features = torch.eye(12)
-    near = closeness(features, torch.tensor([0]), np.arange(11), n_known=1, n_novel=11)
-    assert near.nearest.shape == (11, NEAREST)
+    near = closeness(features, torch.tensor([0]), 1 + np.arange(11), 12)
+    assert near.nearest.shape == (12, NEAREST)
 
 
 def test_no_image_is_typical_and_doubtful_at_once():

@@ -9,12 +9,12 @@ from PIL import Image
 
 import newfound
 from newfound import UserError
-from newfound.runs import discovery
 from newfound.data.sources import DATASETS
 from newfound.errors import Interrupted
-from newfound.methods import METHODS
+from newfound.methods import method_names
 from newfound.progress import Reporter
 from newfound.runfolder import Run, format_table, parse_table
+from newfound.runs import discovery
 
 QUICK = {"stage1.epochs": 2}
 TINY = {"network": "tiny", "data.size": 8, "stage1.epochs": 1, "stage1.batch": 4}
@@ -88,7 +88,7 @@ def test_what_is_no_whole_number_is_refused(change, folders, tmp_path):
 def test_every_data_set_has_a_recipe_of_every_method():
     from newfound.plan.recipe import recipe_names
 
-    for method in METHODS:
+    for method in method_names():
         if method not in recipe_names():  # one for all
             assert {f"{method}-{known.recipe}" for known in DATASETS.values()} <= set(recipe_names())
 
@@ -275,7 +275,7 @@ def test_an_interruption_while_images_are_read_leaves_nothing(tmp_path, monkeypa
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("place", ["newfound.methods.kmeans.kmeans", "newfound.engine.loop.read_features"])
+@pytest.mark.parametrize("place", ["newfound.methods.parts.clusters.kmeans", "newfound.engine.loop.read_features"])
 def test_an_interruption_outside_training_names_resume_which_goes_on(place, tmp_path, monkeypatch):
     run = tmp_path / "run"
     with monkeypatch.context() as patch:

@@ -16,12 +16,12 @@ import newfound
 from newfound import UserError
 from newfound.cli import commands as cli
 from newfound.data.sources import Source
+from newfound.files import write_json
+from newfound.plan.call import Call
+from newfound.plan.recipe import resolve_settings
+from newfound.runfolder import Run
 from newfound.runs.discovery import Discovery
 from newfound.runs.export import safe_name, safe_names
-from newfound.files import write_json
-from newfound.plan.recipe import resolve_settings
-from newfound.plan.call import Call
-from newfound.runfolder import Run
 
 
 def make_run(root, images):

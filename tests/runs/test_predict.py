@@ -74,7 +74,7 @@ def test_a_category_nobody_trained_on_is_rejected_far_more_often(digits, monkeyp
         status, out, _ = called(words, monkeypatch, capsys)
         rows = json.loads(out)
         assert status == 0
-        assert all(row["rejected"] == (row["fit"] <= 0.05) for row in rows)
+        assert all(row["rejected"] == (row["p_value"] <= 0.05) for row in rows)
         rates[name] = np.mean([row["rejected"] for row in rows])
     assert rates["others"] < 0.08
     assert rates["seven"] > 0.4
@@ -94,7 +94,7 @@ def test_python_rejects_as_the_command_does(digits, monkeypatch, capsys):
     words = ["predict", digits / "run", digits / "seven.npy", "--reject", 0.05, "--json", "--quiet"]
     rows = json.loads(called(words, monkeypatch, capsys)[1])
     assert [name is None for name in model.predict(seven, reject=0.05)] == [row["rejected"] for row in rows]
-    np.testing.assert_allclose(model.score_samples(seven), [row["fit"] for row in rows], rtol=1e-5)
+    np.testing.assert_allclose(model.score_samples(seven), [row["p_value"] for row in rows], rtol=1e-5)
     model.calibrate(seven)
     assert np.mean([name is None for name in model.predict(seven, reject=0.05)]) <= 0.05
     model.save(digits / "model")
@@ -225,7 +225,7 @@ def test_images_to_calibrate_with_may_be_given(run, folders, monkeypatch, capsys
     words = ["predict", run, folders / "new", "--reject", 0.2, "--calibrate", folders / "pile", "--json", "--quiet"]
     status, out, _ = called(words, monkeypatch, capsys)
     assert status == 0
-    assert {round(row["fit"] * 7, 9) for row in json.loads(out)} <= set(range(1, 8))
+    assert {round(row["p_value"] * 7, 9) for row in json.loads(out)} <= set(range(1, 8))
 
 
 @pytest.mark.parametrize(

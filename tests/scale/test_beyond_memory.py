@@ -18,7 +18,8 @@ from newfound.engine.loop import Engine
 from newfound.engine.sampler import labelled_sampler
 from newfound.methods.kmeans import KMeans
 from newfound.nets import _BUILDERS
-from newfound.config.settings import KMeansSettings, Plan
+from newfound.config.settings import PlanSettings
+from newfound.methods.kmeans import KMeansSettings
 
 class Pooled(torch.nn.Sequential):  # costs nothing, so that the store is what is measured
     width = 48
@@ -32,7 +33,7 @@ else:
 row = np.arange(n)
 pool = Pool(store, [str(i) for i in row], [str(i % 4) for i in row])
 reading = assemble(pool, labelled=row[: n // 2], unlabelled=row[n // 2 :], n_novel=4, seed=0)
-settings = KMeansSettings(network="pooled", stage1=Plan(epochs=1, batch=256))
+settings = KMeansSettings(network="pooled", stage1=PlanSettings(epochs=1, batch=256))
 collection = reading.collection
 engine = Engine(collection, torch.device("cpu"))
 outcome = KMeans(settings).fit(collection, engine)

@@ -1,6 +1,7 @@
 """Gauges that need no answers, and the warnings they give."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -8,12 +9,14 @@ import torch
 import torch.nn.functional as F
 
 import newfound
-from newfound.config.settings import FeatureSettings, KMeansSettings
-from newfound.data.collection import Collection, Task
+from newfound.data.collection import Collection, novel_tasks
 from newfound.data.vectors import VectorStore
+from newfound.methods.apl_features import FeatureAPL
 from newfound.methods.base import Outcome
+from newfound.methods.kmeans import KMeans
 from newfound.report.text import LENGTHS
-from newfound.trust.gauges import doubts, gauge, least_parted
+from newfound.trust.gauges import gauge, least_parted
+from newfound.trust.warnings import doubts
 
 
 def situation(*, apart, known=8, novel=4, each=15, sizes=None):
@@ -25,33 +28,38 @@ def situation(*, apart, known=8, novel=4, each=15, sizes=None):
     centres = apart * rng.normal(size=(known + novel, 16))
     features = torch.from_numpy(centres[truth] + rng.normal(size=(len(truth), 16))).float()
     rows = np.arange(known * each, len(labels))
-    collection = Collection(VectorStore(features), labels, tuple(map(str, range(known))), (Task("", novel, rows),))
-    outcome = Outcome(None, truth[rows] - known, np.ones(len(rows)), features=features, plain=features)
+    collection = Collection(
+        VectorStore(features), labels, tuple(map(str, range(known))), novel_tasks(known, ("", novel, rows))
+    )
+    names = tuple(map(str, range(known))), tuple(f"novel-{i}" for i in range(novel))
+    model = SimpleNamespace(classes=names[0] + names[1])
+    outcome = Outcome(model, truth[rows], np.ones(len(rows)), features=features, backbone_features=features)
     return collection, outcome
 
 
-def told(settings=None, assigned=None, learns=False, **how):
+def told(method=None, assigned=None, learns=False, **how):
     """The gauges and the warnings of a situation, by what they are about; ``assigned`` changes what was found, and
     where the network ``learns`` there are no features that no label has touched."""
     collection, outcome = situation(**how)
     outcome = replace(outcome, assignments=assigned(collection, outcome)) if assigned else outcome
-    outcome = replace(outcome, plain=None) if learns else outcome
-    gauges = gauge(collection, outcome, settings or FeatureSettings(), seed=0)
-    return gauges, doubts(collection, outcome, gauges, [f"novel-{i}" for i in range(collection.n_novel)])
+    outcome = replace(outcome, backbone_features=None) if learns else outcome
+    gauges = gauge(collection, outcome, method or FeatureAPL(FeatureAPL.Settings()), seed=0)
+    return gauges, doubts(collection, outcome, gauges)
 
 
-def judged(settings=None, **how):
-    gauges, warnings = told(settings, **how)
+def judged(method=None, **how):
+    gauges, warnings = told(method, **how)
     return gauges, list(warnings.values())
 
 
 def cut_in_two(collection, outcome):
     """The first category as the first two, cut across its widest direction; the last two as one."""
-    found = np.array([0, 2, 3, 3])[outcome.assignments]
+    first = len(collection.classes)
+    found = np.array([0, 2, 3, 3])[outcome.assignments - first]
     members = outcome.features[collection.n_labelled :][found == 0].numpy()
     widest = np.linalg.svd(members - members.mean(0))[2][0]
     found[found == 0] = (members - members.mean(0)) @ widest > 0
-    return found
+    return first + found
 
 
 def test_categories_far_apart_are_not_doubted():
@@ -72,7 +80,7 @@ def test_where_there_is_nothing_to_find_both_gauges_say_so():
 
 def test_a_rehearsal_needs_four_categories_and_features_that_no_label_touched():
     assert "rehearsal" not in judged(apart=3, known=3)[0]
-    assert "rehearsal" not in judged(KMeansSettings(), apart=3)[0]
+    assert "rehearsal" not in judged(KMeans(KMeans.Settings()), apart=3)[0]
 
 
 def test_few_images_are_told():
@@ -106,7 +114,7 @@ def test_parted_is_the_share_of_the_nearest_images_that_are_of_the_same_category
     for i, image in enumerate(pile):
         others = sorted((-(image @ other), j) for j, other in enumerate(pile) if j != i)[:8]
         own += [outcome.assignments[j] == outcome.assignments[i] for _, j in others]
-    assert least_parted(collection, outcome) == (pytest.approx(np.mean(own), abs=1e-6), 0, 1)
+    assert least_parted(collection, outcome) == (pytest.approx(np.mean(own), abs=1e-6), 8, 9)
 
 
 def test_categories_of_a_few_images_are_not_held_against_each_other():

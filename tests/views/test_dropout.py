@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from newfound.views.features import FeatureDropout
+from newfound.views.dropout import FeatureDropout
 
 
 def test_forgotten_numbers_are_zero_and_the_mean_stays():

@@ -1,180 +1,132 @@
-"""APL, adaptive prototype learning: the paper's method, both stages and every switch."""
+"""APL: stage I on all images, a clustering of the unlabelled ones, then stage II."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from newfound.config.settings import APLSettings
+from newfound import nets
 from newfound.data.collection import Collection
-from newfound.engine.features import refresh_statistics
+from newfound.data.look import Look
 from newfound.engine.loop import Engine
-from newfound.methods.apl.refinement import Refinement, refinement_batches
+from newfound.errors import UserError
 from newfound.methods.apl.representation import Representation
-from newfound.methods.apl.selftraining import SelfTraining, class_means, rectification, start_from
-from newfound.methods.base import Outcome, novel_names, predict_novel
-from newfound.methods.kmeans import cluster_tasks
+from newfound.methods.apl.selftraining import SelfTraining, start_from
+from newfound.methods.apl.settings import APLSettings
+from newfound.methods.base import Fit, Method, Outcome, fit_background, fit_size
+from newfound.methods.parts.clusters import cluster, cluster_outcome
+from newfound.methods.parts.encoder import make_encoder
+from newfound.methods.parts.labels import class_means, joint_labels, rectification
+from newfound.methods.parts.tasks import novel_names, predict_candidates
+from newfound.methods.parts.views import make_views
 from newfound.model import Encoder, Model
-from newfound.nets.heads import CosineClassifier, LinearClassifier, classifier
-
-Head = LinearClassifier | CosineClassifier
-Names = tuple[tuple[str, ...], tuple[str, ...]]
+from newfound.nets.heads import CosineClassifier, classifier
 
 
 @dataclass(frozen=True)
 class Represented:
-    """What stage I, or the refinement of it, leaves: its encoder, the features [n_train, D] and the pseudo labels
-    [n_unlabelled] of stage II, and the outcome if nothing follows."""
+    """What stage I leaves: its encoder, the pseudo labels [n_unlabelled] of stage II, counted among the novel
+    categories, and the outcome if nothing follows."""
 
     encoder: Encoder
-    features: Tensor
     labels: Tensor
     outcome: Outcome
 
 
-class APL:
-    """Stage I on all images, a clustering of the unlabelled ones, the refinement of both where it is asked for, stage
-    II."""
+class APL(Method):
+    """The paper's method, both stages and every switch."""
 
-    def __init__(self, settings: APLSettings) -> None:
-        self.settings = settings
+    Settings = APLSettings
 
-    def fit(self, collection: Collection, engine: Engine) -> Outcome:
-        return self.finish(self.represent(collection, engine), collection, engine)
+    def fit(self, collection: Collection, engine: Engine, start: Model | None = None) -> Outcome:
+        return self.finish(self.represent(collection, engine, start), collection, engine)
 
-    def finish(self, found: Represented, collection: Collection, engine: Engine) -> Outcome:
-        """What follows stage I: the refinement where it is asked for, and stage II. Trains what was ``found`` on."""
-        if self._refines(collection, engine):
-            found = self._refine(found, collection, engine)
-        if self.settings.selftraining.iterations == 0:
-            return found.outcome
-        return self._self_train(found, collection, engine)
-
-    def represent(self, collection: Collection, engine: Engine) -> Represented:
+    def represent(self, collection: Collection, engine: Engine, start: Model | None = None) -> Represented:
         """Stage I, and the categories found in its features."""
-        chosen = self.settings
-        channels, size, _ = collection.train.shape
-        torch.manual_seed(engine.seed)
-        statistics = collection.train.channel_statistics()
-        student = Encoder(chosen.network, channels, size, *statistics, dimension=chosen.dimension)
-        stage1 = Representation(student, collection, chosen, engine)
+        encoder = make_encoder(self.settings.network, collection, start, dimension=self.settings.dimension)
+        stage1 = Representation(encoder, collection, self.settings)
         engine.train(stage1)
-        encoder = stage1.readout()
-        if chosen.refresh_norm:
-            refresh_statistics(encoder, engine.train_images, engine.device, engine.reporter)
         found = self.read(encoder, collection, engine)
         if not stage1.online:
             return found
-        online = stage1.online_labels(found.features[collection.n_labelled :])
-        outcome = replace(found.outcome, earlier=found.outcome.earlier | {"online": online.cpu().numpy()})
-        if chosen.selftraining.labels == "online":
-            return replace(found, labels=online, outcome=replace(outcome, assignments=online.cpu().numpy()))
+        assert found.outcome.features is not None
+        online = stage1.online_labels(found.outcome.features[collection.n_labelled :])
+        assignments = len(collection.classes) + online.cpu().numpy()
+        outcome = replace(found.outcome, earlier=found.outcome.earlier | {"online": assignments})
+        if self.settings.selftraining.labels == "online":
+            return replace(found, labels=online, outcome=replace(outcome, assignments=assignments))
         return replace(found, outcome=outcome)
 
     def read(self, encoder: Encoder, collection: Collection, engine: Engine) -> Represented:
         """The categories found in the features of stage I's encoder."""
-        unit = self.settings.cluster.normalise
-        model = Model(encoder, collection.classes, novel_names(collection), method="apl", unit_features=unit)
-        features = self._features(model, engine)
-        outcome = cluster_tasks(model, features, collection, self.settings.cluster, engine)
-        labels = torch.from_numpy(outcome.assignments).to(engine.device)
-        return Represented(encoder, features, labels, replace(outcome, earlier={"stage1": outcome.assignments}))
+        outcome = cluster_outcome(encoder, collection, self.settings.cluster, engine, method="apl")
+        labels = torch.from_numpy(outcome.assignments - len(collection.classes)).to(engine.device)
+        return Represented(encoder, labels, replace(outcome, earlier={"stage1": outcome.assignments}))
 
-    def _refines(self, collection: Collection, engine: Engine) -> bool:
-        """Whether there is a refinement: it is left out, with a warning, where a batch cannot be balanced."""
-        if not self.settings.refinement.epochs:
-            return False
-        unlabelled, k = refinement_batches(collection, self.settings).pools[1].per_batch, collection.n_novel
-        if unlabelled < 2 * k:
-            engine.reporter.warn(
-                f"the refinement is left out: a batch holds {unlabelled} unlabelled images, too few to balance {k} "
-                f"novel categories over; try refinement.batch={4 * k}, or refinement.epochs=0 for the paper's stages"
-            )
-        return unlabelled >= 2 * k
-
-    def _refine(self, found: Represented, collection: Collection, engine: Engine) -> Represented:
-        """The refinement, and the categories found anew in its features."""
-        n = len(collection.classes) + collection.n_novel
-        prototypes = class_means(found.features, joint_labels(engine, found.labels), n)
-        head = CosineClassifier(found.encoder.width, n, self.settings.classifier.temperature)
-        start_from(head, prototypes, found.features)
-        engine.train(Refinement(found.encoder, head, collection, self.settings))
-        if self.settings.refresh_norm:
-            refresh_statistics(found.encoder, engine.train_images, engine.device, engine.reporter)
-        model, earlier = found.outcome.model, found.outcome.earlier
-        features = self._features(model, engine)
-        outcome = cluster_tasks(model, features, collection, self.settings.cluster, engine)
-        labels = torch.from_numpy(outcome.assignments).to(engine.device)
-        outcome = replace(outcome, earlier=earlier | {"refinement": outcome.assignments})
-        return Represented(found.encoder, features, labels, outcome)
-
-    def _self_train(self, found: Represented, collection: Collection, engine: Engine) -> Outcome:
-        """Stage II."""
+    def finish(self, found: Represented, collection: Collection, engine: Engine) -> Outcome:
+        """Stage II: iterations of self-training, each from the labels that the one before gives."""
         chosen, n = self.settings, len(collection.classes) + collection.n_novel
-        kind, temperature = chosen.classifier.kind, chosen.classifier.temperature
-        encoder, features, novel, earlier = found.encoder, found.features, found.labels, found.outcome.earlier
-        names = collection.classes, novel_names(collection)
+        if chosen.selftraining.iterations == 0:
+            return found.outcome
+        encoder, novel, earlier, first = found.encoder, found.labels, found.outcome.earlier, collection.n_labelled
+        features = before = found.outcome.features
+        assert features is not None
         for number in range(1, chosen.selftraining.iterations + 1):
             labels = joint_labels(engine, novel)
             prototypes = class_means(features, labels, n)
-            if number == 1 or chosen.selftraining.fresh_head:
-                head = classifier(kind, encoder.width, n, temperature)
+            if number == 1:
+                head = classifier(chosen.classifier, encoder.width, n)
                 if chosen.selftraining.start == "prototypes":
                     start_from(head, prototypes, features)
-            weights = rectification(features, labels, prototypes, chosen.selftraining.rectify)
-            weights[: collection.n_labelled] = 1
-            engine.train(SelfTraining(number, encoder, head, collection, chosen, labels, weights, prototypes))
-            model, features, confidence, novel = self._read(encoder, head, names, collection, engine)
-            earlier = earlier | {f"stage2-{number}": novel.cpu().numpy()}
-        figures = {"mean_weight": float(weights[collection.n_labelled :].mean())}
-        result = novel.cpu().numpy(), confidence.cpu().numpy()
-        return Outcome(model, *result, figures, earlier, features, before=found.features)
+            weights = rectification(features, labels, prototypes)
+            weights[:first] = 1
+            engine.train(SelfTraining(number, encoder, head, collection, chosen, labels, weights))
+            unit = isinstance(head, CosineClassifier)
+            model = Model(encoder, head, collection.classes, novel_names(collection), method="apl", unit_features=unit)
+            features = engine.features(model, engine.train_images, title="reading features", of=model.features)
+            confidence, assigned = predict_candidates(model, features[first:], collection).max(1)
+            novel = assigned - len(collection.classes)
+            earlier = earlier | {f"stage2-{number}": assigned.cpu().numpy()}
+        figures = {"mean_weight": float(weights[first:].mean())}
+        result = assigned.cpu().numpy(), confidence.cpu().numpy()
+        return Outcome(model, *result, figures, earlier, features, features_before_stage2=before)
 
-    def _read(
-        self, encoder: Encoder, head: Head, names: Names, collection: Collection, engine: Engine
-    ) -> tuple[Model, Tensor, Tensor, Tensor]:
-        """The model, the features [n_train, D], and of unlabelled images the confidence and the category [n_unlabelled]
-        that the classifier gives them."""
-        model = as_model(encoder, head, names)
-        features = self._features(model, engine)
-        confidence, novel = predict_novel(model, features[collection.n_labelled :], collection).max(1)
-        return model, features, confidence, novel
+    @classmethod
+    def fitted(cls, look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
+        fits = []
+        if "data.size" not in given:
+            size = fit_size(look, domain, device)
+            local = {"views.extra_size": size.changes["data.size"] // 2} if domain == "natural" else {}
+            fits.append(replace(size, changes=size.changes | local))
+        if domain == "symbolic" and "views.fill" not in given:
+            fits.append(fit_background(look, "views.fill"))
+        return fits
 
-    def _features(self, model: Model, engine: Engine) -> Tensor:
-        """The features [n_train, D] that clusters, prototypes and the classifier's labels come from."""
-        of = mirror_averaged(model) if self.settings.flip_average else model.features
-        return engine.features(model, engine.train_images, title="reading features", of=of)
+    def check(self, shape: tuple[int, int, int]) -> None:
+        """Stop where the network cannot take images of that shape, or the extra views that stage I makes of them."""
+        channels, size, _ = shape
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            net = nets.build(self.settings.network, channels, size).eval()
+            views = make_views(self.settings.views, size)
+            if not self.settings.instance:  # the extra views, which are made, are not looked at
+                return
+            side = views.extra_size if views.extra else size
+            try:
+                net(torch.zeros(1, channels, side, side))
+            except (RuntimeError, ValueError):
+                raise UserError(
+                    f"the network {self.settings.network} for images of {size} pixels cannot take extra views of "
+                    f"{side}: choose another network, or views.extra_size={size}, or views.extra=0 for none"
+                ) from None
 
+    def later_epochs(self) -> int:
+        """Stage II's. They are shorter than stage I's, so to count them as such is on the safe side."""
+        epochs: int = self.settings.selftraining.iterations * self.settings.stage2.epochs
+        return epochs
 
-def mirror_averaged(model: Model) -> Callable[[Tensor], Tensor]:
-    """From images [N, C, H, W] to the mean [N, D] of the encoder's features of each and of its mirror image, brought
-    to unit length where the model's are."""
-
-    def features(images: Tensor) -> Tensor:
-        mean = (model.encoder(images).float() + model.encoder(images.flip(-1)).float()) / 2
-        return F.normalize(mean) if model.unit_features else mean
-
-    return features
-
-
-def joint_labels(engine: Engine, novel: Tensor) -> Tensor:
-    """Labels [n_train] over old and new: the true ones, then pseudo labels ``novel`` [n_unlabelled] after the old."""
-    collection = engine.collection
-    return torch.cat([engine.labels[: collection.n_labelled], len(collection.classes) + novel])
-
-
-@torch.no_grad()
-def as_model(encoder: Encoder, head: Head, names: Names, *, method: str = "apl") -> Model:
-    """The model that encoder and head make; a cosine classifier is a linear one on unit features."""
-    model = Model(encoder, *names, method=method, unit_features=isinstance(head, CosineClassifier))
-    model.to(head.rows.device)
-    if isinstance(head, CosineClassifier):
-        model.classifier.weight.copy_(F.normalize(head.rows) / head.temperature)
-        model.classifier.bias.zero_()
-    else:
-        model.classifier.load_state_dict(head.state_dict())
-    return model
+    def cluster(self, features: Tensor, k: int, seed: int) -> Tensor:
+        return cluster(features, k, self.settings.cluster, seed).labels

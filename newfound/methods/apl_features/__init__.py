@@ -1,1 +1,5 @@
-"""APL on the features of a pretrained network."""
+"""APL on the features of a network that others have trained: whitening, clusters, then self-training."""
+
+from newfound.methods.apl_features.method import FeatureAPL
+
+__all__ = ["FeatureAPL"]

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from newfound.config.settings import FeatureSettings
 from newfound.data.collection import Collection
 from newfound.data.vectors import VectorStore
+from newfound.engine.loop import Engine
 from newfound.engine.sampler import mixed_sampler
 from newfound.engine.stage import Batch, Stage
 from newfound.losses import rectified_cross_entropy
-from newfound.losses.sinkhorn import sinkhorn
-from newfound.methods.apl.selftraining import class_means, rectification
-from newfound.methods.base import of_own_task
+from newfound.methods.apl_features.settings import FeatureSettings
+from newfound.methods.parts.labels import class_means, rectification
+from newfound.methods.parts.tasks import allowed_categories
 from newfound.nets.heads import CosineClassifier, Whitened
-from newfound.views.features import FeatureDropout
+from newfound.views.dropout import FeatureDropout
 
 
 class HeadTraining(Stage):
     """Prototypical self-training (the paper's equations 9 to 11) over features that were computed once.
 
     Before every epoch prototypes are the means of the unlabelled images under their labels of the epoch before, and
-    give each image a soft label, balanced if the settings say so, and its weight.
+    give each image a soft label and its weight.
     """
 
     name = "stage2"
@@ -54,18 +56,17 @@ class HeadTraining(Stage):
         self.register_buffer("novel", novel.clone())
         self.register_buffer("targets", targets)
         self.register_buffer("weights", torch.ones(len(inputs)))
-        self.register_buffer("allowed", of_own_task(collection)[1], persistent=False)
+        self.register_buffer("allowed", allowed_categories(collection)[1], persistent=False)
 
     @torch.no_grad()
-    def before_epoch(self, epoch: int) -> None:
-        labels, features = self.chosen.labels, self.features()
+    def before_epoch(self, epoch: int, engine: Engine) -> None:
+        features = self.features()
         similarity = features @ class_means(features, self.novel, self.n_novel).T
-        rounds = labels.rounds if labels.balanced else 0
-        soft = sinkhorn(similarity, epsilon=labels.epsilon, rounds=rounds, allowed=self.allowed)
+        soft = (similarity / self.chosen.epsilon).masked_fill(~self.allowed, -math.inf).softmax(1)
         self.novel.copy_(soft.argmax(1))
         self.targets[self.n_labelled :, -self.n_novel :] = soft
         prototypes = class_means(features, self.novel, self.n_novel)
-        self.weights[self.n_labelled :] = rectification(features, self.novel, prototypes, labels.rectify)
+        self.weights[self.n_labelled :] = rectification(features, self.novel, prototypes)
 
     def features(self) -> Tensor:
         """Unit features [n_unlabelled, D] as they are now: what labels and weights come from."""

@@ -3,78 +3,133 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from newfound import nets
+from newfound.cluster.kmeans import kmeans
 from newfound.cluster.whitening import whitening
-from newfound.config.settings import FeatureSettings
 from newfound.data.collection import Collection
+from newfound.data.look import Look
 from newfound.data.vectors import VectorStore
 from newfound.engine.frozen import frozen_features, seconds_per_image, uncomputed
 from newfound.engine.loop import Engine
-from newfound.methods.apl.method import as_model
-from newfound.methods.apl.selftraining import class_means
+from newfound.errors import UserError
 from newfound.methods.apl_features.headtraining import HeadTraining
+from newfound.methods.apl_features.settings import FeatureSettings, WhiteningSettings
 from newfound.methods.apl_features.tuning import Tuning
-from newfound.methods.base import Outcome, novel_names, predict_novel
-from newfound.methods.kmeans import find_clusters
+from newfound.methods.base import Fit, Method, Outcome
+from newfound.methods.parts.clusters import cluster, find_clusters
+from newfound.methods.parts.labels import class_means, joint_labels
+from newfound.methods.parts.tasks import novel_names, predict_candidates
 from newfound.model import Encoder, Model
 from newfound.nets.heads import CosineClassifier, Whitened
 from newfound.nets.pretrained import Backbone, load_backbone
 from newfound.nets.thaw import thaw
 
+STARTS = 5
+"""Of k-means in a rehearsal, which is quick rather than exact."""
 
-class FeatureAPL:
+
+class FeatureAPL(Method):
     """Features once, whitened by the known categories; clusters among them; then stage II over a small head that
     starts as the whitening, with a classifier that starts as the categories' means."""
 
-    def __init__(self, settings: FeatureSettings) -> None:
-        self.settings = settings
+    Settings = FeatureSettings
+    takes = frozenset({"images", "features", "backbone"})
+    stretched = ""
 
-    def fit(self, collection: Collection, engine: Engine) -> Outcome:
-        chosen, first = self.settings, collection.n_labelled
-        torch.manual_seed(engine.seed)
+    def fit(self, collection: Collection, engine: Engine, start: Model | None = None) -> Outcome:
+        if start is not None:
+            raise UserError("apl-features starts from a pretrained network, not from another run's model")
+        chosen, first, n_known = self.settings, collection.n_labelled, len(collection.classes)
         encoder, features = self._read(collection, engine)
-        single = dataclasses.replace(chosen.cluster, algorithm="kmeans")
-        plain = find_clusters(features[first:], collection, single, engine, "clustering plain features")[0]
-        earlier = {"plain": plain.cpu().numpy()}
+        earlier = {}
 
+        def find(among: Tensor, settings: Any, name: str, title: str) -> Tensor:
+            novel = find_clusters(among[first:], collection, settings, engine, title)[0]
+            earlier[name] = n_known + novel.cpu().numpy()
+            return novel
+
+        single = dataclasses.replace(chosen.cluster, algorithm="kmeans")
+        find(features, single, "plain", "clustering plain features")
         project = encoder.project
         assert isinstance(project, Whitened)
-        inputs = start_whitened(project.to(engine.device), features, engine.labels[:first], chosen)
+        inputs = start_whitened(project.to(engine.device), features, engine.labels[:first], chosen.whitening)
         spread = project.linear(inputs).detach()
         white = F.normalize(spread)
-        novel = find_clusters(white[first:], collection, single, engine, "clustering whitened features")[0]
-        earlier["whitened"] = novel.cpu().numpy()
+        novel = find(white, single, "whitened", "clustering whitened features")
         if chosen.cluster.algorithm != "kmeans":
-            novel = find_clusters(spread[first:], collection, chosen.cluster, engine, "agreeing on clusters")[0]
-            earlier["clusters"] = novel.cpu().numpy()
+            novel = find(spread, chosen.cluster, "clusters", "agreeing on clusters")
 
-        n = len(collection.classes) + collection.n_novel
-        head = CosineClassifier(encoder.width, n, chosen.temperature).to(engine.device)
-        labels = torch.cat([engine.labels[:first], len(collection.classes) + novel])
+        n = n_known + collection.n_novel
+        head = CosineClassifier(encoder.width, n).to(engine.device)
         with torch.no_grad():
-            head.weight.copy_(class_means(white, labels, n))
+            head.weight.copy_(class_means(white, joint_labels(engine, novel), n))
         stage = HeadTraining(project, head, VectorStore(inputs), novel, collection, chosen)
         engine.train(stage)
 
         names = collection.classes, novel_names(collection)
-        model = as_model(encoder, head, names, method="apl-features")
+        model = Model(encoder, head, *names, method="apl-features", unit_features=True)
         with torch.no_grad():
             trained = F.normalize(project.linear(inputs))
-        confidence, novel = predict_novel(model, trained[first:], collection).max(1)
-        if chosen.tune.blocks:
-            earlier["frozen"] = novel.cpu().numpy()
-            engine.train(Tuning(encoder, head, VectorStore(inputs), stage.novel, collection, chosen))
-            model = as_model(encoder, head, names, method="apl-features")
-            trained = self._tuned_features(model, engine)
-            confidence, novel = predict_novel(model, trained[first:], collection).max(1)
-        found = novel.cpu().numpy(), confidence.cpu().numpy()
+        confidence, found = predict_candidates(model, trained[first:], collection).max(1)
         tuned = chosen.tune.blocks > 0
-        return Outcome(model, *found, {}, earlier, trained, before=white, plain=features, plain_is_the_models=not tuned)
+        if tuned:
+            earlier["frozen"] = found.cpu().numpy()
+            engine.train(Tuning(encoder, head, VectorStore(inputs), stage.novel, collection, chosen))
+            trained = self._tuned_features(model, engine)
+            confidence, found = predict_candidates(model, trained[first:], collection).max(1)
+        return Outcome(
+            model,
+            found.cpu().numpy(),
+            confidence.cpu().numpy(),
+            earlier=earlier,
+            features=trained,
+            features_before_stage2=white,
+            backbone_features=features,
+            backbone_unchanged=not tuned,
+        )
+
+    @classmethod
+    def fitted(cls, look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
+        """The network has its own image size, and nothing depends on the images."""
+        return []
+
+    def check_settings(self) -> None:
+        if not nets.is_external(self.settings.network):
+            super().check_settings()
+        if self.settings.tune.blocks:
+            with torch.device("meta"):  # takes no memory
+                thaw(nets.build(self.settings.network, 3, 224), self.settings.tune.blocks)
+
+    def check_weights(self, loaded: Mapping[str, Any], *, features: bool, cache: Path) -> None:
+        named = {name: getattr(self.settings, name) for name in ("network", "weights", "digest")}
+        if named.items() <= ({"weights": "", "digest": ""} | dict(loaded)).items():
+            return
+        if features:
+            raise UserError(
+                "features are what a network made of images: settings must not name its network, weights or digest"
+            )
+        load_backbone(cache=cache, **named)
+
+    def check(self, shape: tuple[int, int, int]) -> None:
+        """Images of any shape will do: they are resized for the network."""
+
+    def cluster(self, features: Tensor, k: int, seed: int) -> Tensor:
+        return cluster(features, k, self.settings.cluster, seed).labels
+
+    @torch.no_grad()
+    def regroup(self, features: Tensor, labels: Tensor, k: int, seed: int) -> Tensor:
+        """Whitening by the labelled features, then k-means among the others."""
+        project = Whitened(features.shape[1], self._dimension(features.shape))
+        inputs = start_whitened(project, features, labels, self.settings.whitening)
+        return kmeans(F.normalize(project.linear(inputs))[len(labels) :], k, starts=STARTS, seed=seed).labels
 
     def _tuned_features(self, model: Model, engine: Engine) -> Tensor:
         """The model's features [n_train, D], which are not kept: no other run has its network."""
@@ -99,7 +154,7 @@ class FeatureAPL:
             engine.train_images,
             engine.device,
             engine.reporter,
-            of=encoder.raw,
+            of=encoder.backbone_features,
             identity=digest,
             cache=engine.cache,
         )
@@ -133,7 +188,7 @@ class FeatureAPL:
         images, tune = engine.train_images, self.settings.tune
         looks = len(uncomputed(images, engine.device, engine.reporter, identity=digest, cache=engine.cache))
         looks += (2 * tune.epochs + 1) * len(images) if tune.blocks else 0
-        return looks * seconds_per_image(encoder, images, engine.device, of=encoder.raw) if looks else 0.0
+        return looks * seconds_per_image(encoder, images, engine.device, of=encoder.backbone_features) if looks else 0.0
 
     def _dimension(self, shape: Sequence[int]) -> int:
         """That of whitened features, where there are features of that shape [N, D]."""
@@ -146,12 +201,12 @@ class FeatureAPL:
 
 
 @torch.no_grad()
-def start_whitened(project: Whitened, features: Tensor, labels: Tensor, chosen: FeatureSettings) -> Tensor:
+def start_whitened(project: Whitened, features: Tensor, labels: Tensor, chosen: WhiteningSettings) -> Tensor:
     """Make the linear layer the whitening by the known categories, the first of the features [n_train, D]; gives back
     what goes into it, [n_train, D]."""
     project.centre.copy_(features.mean(0))
     project.mean.zero_().copy_(project.directions(features).mean(0))
     inputs = project.directions(features)
     size = project.linear.out_features
-    project.linear.weight.copy_(whitening(inputs, labels, shrinkage=chosen.whitening.shrinkage, dimension=size))
+    project.linear.weight.copy_(whitening(inputs, labels, shrinkage=chosen.shrinkage, dimension=size))
     return inputs

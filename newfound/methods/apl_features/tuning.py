@@ -6,12 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from newfound.config.settings import FeatureSettings
 from newfound.data.collection import Collection
 from newfound.data.vectors import VectorStore
 from newfound.engine.sampler import mixed_sampler
 from newfound.engine.stage import Batch
 from newfound.methods.apl_features.headtraining import HeadTraining
+from newfound.methods.apl_features.settings import FeatureSettings
 from newfound.model import Encoder
 from newfound.nets.heads import CosineClassifier, Whitened
 from newfound.views.crop import PadCropFlip

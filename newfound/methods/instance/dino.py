@@ -3,22 +3,43 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from newfound.config import settings
-from newfound.engine.device import Beside
+from newfound.config.settings import MAX_COUNT, number
+from newfound.engine.device import SideStream
 from newfound.engine.schedule import cosine, value_at
 from newfound.losses import self_distillation
-from newfound.nets.average import follow, teacher_of
+from newfound.methods.instance.base import InstanceLearner
+from newfound.nets.ema import ema_copy, ema_update
 from newfound.nets.heads import DinoHead
 from newfound.views.multiview import Crops
 
 
-class SelfDistillation(nn.Module):
+@dataclass(frozen=True)
+class DinoSettings:
+    """Instance discrimination by self-distillation."""
+
+    hidden: int = number(2048, 1, 2**16)
+    bottleneck: int = number(256, 1, 2**16)
+    out: int = number(4096, 2, 2**20)
+    norm: bool = True
+    """Batch norm in the head."""
+    student_temperature: float = number(0.1, 1e-3)
+    teacher_temperature: float = number(0.04, 1e-3)
+    centre_momentum: float = number(0.9, 0, 1)
+    momentum: float = number(0.996, 0, 1)
+    """Of the teacher, at the first step; it rises to 1 along a cosine."""
+    frozen_epochs: int = number(1, 0, MAX_COUNT)
+    """Epochs for which the head's last layer does not learn."""
+
+
+class Dino(InstanceLearner):
     """The paper's instance discrimination (section 3.1.1): the student's head, the teacher, its centre and momentum.
 
     The teacher keeps batch-norm statistics of its own, by its own passes in training mode.
@@ -27,75 +48,74 @@ class SelfDistillation(nn.Module):
     centre: Tensor
     momentum: Tensor
 
-    temperature: Tensor
-
-    def __init__(self, encoder: nn.Module, width: int, chosen: settings.Dino, steps: int, epochs: int) -> None:
+    def __init__(self, encoder: nn.Module, width: int, chosen: DinoSettings, steps: int) -> None:
         super().__init__()
         self.chosen = chosen
         self.head = DinoHead(width, chosen.hidden, chosen.bottleneck, chosen.out, norm=chosen.norm)
-        self.teacher = teacher_of(encoder, self.head)
+        self.teacher = ema_copy(encoder, self.head)
         self.register_buffer("centre", torch.zeros(chosen.out))
         momentum = torch.from_numpy(cosine(chosen.momentum, 1.0, steps)).float()
         self.register_buffer("momentum", momentum, persistent=False)
-        self.register_buffer("temperature", _temperatures(chosen, steps, epochs), persistent=False)
 
     @torch.no_grad()
-    def teach(self, crops: Crops, t: Tensor) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-        """The teacher's features [2n, D] and outputs [2, n, O] of the whole views, and figures that show a collapse."""
+    def look(self, crops: Crops, t: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """The teacher's outputs [2, n, O] of the whole views, and figures that show a collapse."""
         encoder, head = self.teacher
-        features = encoder(crops.whole.flatten(0, 1))
-        outputs = head(features).float().unflatten(0, crops.whole.shape[:2])
-        log_probability = ((outputs - self.centre) / value_at(self.temperature, t)).log_softmax(-1)
+        outputs = head(encoder(crops.whole.flatten(0, 1))).float().unflatten(0, crops.whole.shape[:2])
+        log_probability = ((outputs - self.centre) / self.chosen.teacher_temperature).log_softmax(-1)
         entropy = -(log_probability.exp() * log_probability).sum(-1).mean() / math.log(self.chosen.out)
         mean = log_probability.exp().mean((0, 1))
         spread = -(mean * mean.clamp(min=1e-12).log()).sum() / math.log(self.chosen.out)
-        return features, outputs, {"teacher_entropy": entropy, "teacher_spread": spread}
+        return {"outputs": outputs}, {"teacher_entropy": entropy, "teacher_spread": spread}
 
-    def student(self, encoder: nn.Module, features: Tensor, crops: Crops) -> Tensor:
+    def loss(
+        self, encoder: nn.Module, features: Tensor, crops: Crops, looked: Callable[[], dict[str, Tensor]], t: Tensor
+    ) -> dict[str, Tensor]:
+        """L_ins and its share of the loss of an even guess; moves the centre."""
+        student = self._student(encoder, features, crops)
+        taught = looked()["outputs"]
+        loss = self_distillation(
+            student,
+            taught,
+            self.centre,
+            student_temperature=self.chosen.student_temperature,
+            teacher_temperature=self.chosen.teacher_temperature,
+        )
+        with torch.no_grad():
+            self.centre.lerp_(taught.mean((0, 1)), 1 - self.chosen.centre_momentum)
+        return {"ins": loss, "ins_of_uniform": loss.detach() / math.log(self.chosen.out)}
+
+    def _student(self, encoder: nn.Module, features: Tensor, crops: Crops) -> Tensor:
         """The student's outputs [V, n, O] of all views, from its features [2n, D] of the whole ones."""
         student = self.head(features).float().unflatten(0, crops.whole.shape[:2])
         if not len(crops.extra):
             return student
         # Beside what follows, which is the backward pass of the whole views too. Not earlier: the weights, which
         # autocast brings to bfloat16 once for all passes, have to be there.
-        with Beside("extra views", features) as other, frozen_statistics(encoder), frozen_statistics(self.head):
+        with SideStream("extra views", features) as other, frozen_statistics(encoder), frozen_statistics(self.head):
             extra = self.head(encoder(crops.extra.flatten(0, 1))).float().unflatten(0, crops.extra.shape[:2])
         other.join(extra)
         return torch.cat([student, extra])
 
-    def loss(self, student: Tensor, taught: Tensor, t: Tensor) -> dict[str, Tensor]:
-        """L_ins and its share of the loss of an even guess, from outputs of the student [V, n, O] and of the teacher
-        [2, n, O]; moves the centre."""
-        loss = self_distillation(
-            student,
-            taught,
-            self.centre,
-            student_temperature=self.chosen.student_temperature,
-            teacher_temperature=value_at(self.temperature, t),
-        )
-        with torch.no_grad():
-            self.centre.lerp_(taught.mean((0, 1)), 1 - self.chosen.centre_momentum)
-        return {"ins": loss, "ins_of_uniform": loss.detach() / math.log(self.chosen.out)}
+    def groups(self) -> list[dict[str, Any]]:
+        """The head's last layer, which does not decay, and does not learn for the first epochs."""
+        frozen = self.chosen.frozen_epochs
+        return [{"params": [self.head.last.weight], "weight_decay": 0.0, "frozen_epochs": frozen}]
 
     def after_step(self, encoder: nn.Module, t: Tensor) -> None:
         """Move the teacher towards the student."""
-        follow(self.teacher, encoder, self.head, momentum=value_at(self.momentum, t))
+        ema_update(self.teacher, encoder, self.head, momentum=value_at(self.momentum, t))
 
     def warning(self, figures: dict[str, float]) -> str | None:
         """A sentence where the teacher has collapsed."""
         if figures["teacher_entropy"] > 0.999:
             return "the teacher says the same of every image; try a smaller dino.teacher_temperature or dino.out"
         if figures["teacher_spread"] < 0.02:
-            return "the teacher has put all images into one output; try a larger dino.centre_momentum or temperature"
+            return (
+                "the teacher has put all images into one output; try a larger dino.centre_momentum or "
+                "dino.teacher_temperature"
+            )
         return None
-
-
-def _temperatures(chosen: settings.Dino, steps: int, epochs: int) -> Tensor:
-    """The teacher's temperature at each step [steps]: a straight line over the first epochs, then flat."""
-    last = chosen.teacher_temperature
-    first = last if chosen.first_teacher_temperature is None else chosen.first_teacher_temperature
-    warmup = round(chosen.temperature_epochs * steps / epochs)
-    return last + (first - last) * (1 - torch.arange(steps) / max(warmup, 1)).clamp(min=0)
 
 
 @contextmanager

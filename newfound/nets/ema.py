@@ -8,13 +8,13 @@ import torch
 from torch import Tensor, nn
 
 
-def teacher_of(*student: nn.Module) -> nn.ModuleList:
+def ema_copy(*student: nn.Module) -> nn.ModuleList:
     """A copy of the modules, equal at first, that no gradient moves. Batch-norm statistics are of its own passes."""
     return copy.deepcopy(nn.ModuleList(student)).requires_grad_(False)
 
 
 @torch.no_grad()
-def follow(teacher: nn.ModuleList, *student: nn.Module, momentum: Tensor | float) -> None:
+def ema_update(teacher: nn.ModuleList, *student: nn.Module, momentum: Tensor | float) -> None:
     """Move the teacher's weights towards the student's: w <- momentum w + (1 - momentum) w of the student."""
     weights: list[Tensor] = [weight for module in student for weight in module.parameters()]
     average: list[Tensor] = list(teacher.parameters())

@@ -1,0 +1,76 @@
+"""The settings of APL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from newfound.config.settings import ClusterSettings, MultiViewSettings, PlanSettings, Settings, number
+from newfound.errors import UserError
+from newfound.methods.instance.dino import DinoSettings
+
+
+@dataclass(frozen=True)
+class PrototypeSettings:
+    """Category discrimination: online prototypes and the labels they give."""
+
+    momentum: float = number(0.99, 0, 1)
+    update: Literal["batch_mean", "per_sample"] = "batch_mean"
+    follow: Literal["hard", "soft"] = "hard"
+    """Whether a prototype follows the images whose largest label it has, or all by the share in their soft label."""
+    similarity: Literal["cosine", "euclidean", "dot"] = "cosine"
+    balance: Literal["bank", "batch", "first_of_epoch"] = "bank"
+    """Over what labels are balanced: a bank of the newest features of all unlabelled images, each batch, or only the
+    first batch of each epoch."""
+    soft: bool = True
+    epsilon: float = number(0.05, 1e-4)
+    rounds: int = number(3, 1, 1000)
+    separation: float = number(0.1, 0)
+    """Weight of the pair-wise angular separation."""
+    labels_from: Literal["mean", "swapped"] = "mean"
+    """Which feature labels an image: the mean of its two whole views', or, for each view by itself, the other's."""
+
+
+@dataclass(frozen=True)
+class SelfTrainingSettings:
+    """Stage II beside its plan, whose epochs are those of one iteration; no iteration leaves stage II out."""
+
+    iterations: int = number(2, 0, 1000)
+    labels: Literal["offline", "online"] = "offline"
+    """Where the first pseudo labels come from: clusters of the features, or the online prototypes."""
+    backbone_lr: float = number(0.1, 0)
+    """The encoder's learning rate, in units of the classifier's."""
+    start: Literal["random", "prototypes"] = "random"
+    """How the classifier begins: at random, or as the prototypes."""
+
+
+@dataclass(frozen=True)
+class APLSettings(Settings):
+    """The paper's method: prototypical representation learning, then prototypical self-training."""
+
+    method: str = "apl"
+    dimension: int = number(0, 0, 2**16)
+    """Of features and prototypes, by a linear layer after the network; 0 takes the network's own."""
+    instance: bool = True
+    category: bool = True
+    online: bool = True
+    """Online prototypes; without them category discrimination is cross-entropy on labelled images alone."""
+    views: MultiViewSettings = MultiViewSettings()
+    dino: DinoSettings = DinoSettings()
+    prototypes: PrototypeSettings = PrototypeSettings()
+    classifier: Literal["linear", "cosine"] = "linear"
+    labelled_share: float = number(0.0, 0, 0.99)
+    """Labelled images in a batch; 0 takes their share in the collection."""
+    stage1: PlanSettings = PlanSettings(
+        epochs=100, batch=256, optimiser="adamw", lr=5e-4, weight_decay=0.04, decay_vectors=False, clip=3.0,
+        warmup_epochs=10, final_lr=1e-6,
+    )  # fmt: skip
+    stage2: PlanSettings = PlanSettings(epochs=2, batch=256, lr=0.05)
+    selftraining: SelfTrainingSettings = SelfTrainingSettings()
+    cluster: ClusterSettings = ClusterSettings(normalise=True)
+
+    def __post_init__(self) -> None:
+        if not (self.instance or self.category):
+            raise UserError("instance=false and category=false leave stage I nothing to learn: set one of them to true")
+        if self.selftraining.labels == "online" and not (self.category and self.online):
+            raise UserError("selftraining.labels=online needs online prototypes: set category=true and online=true")

@@ -1,0 +1,77 @@
+"""Clusters of the unlabelled images, and the model that assigns to the nearest of their centres."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from newfound.cluster import Clustering
+from newfound.cluster.kmeans import kmeans
+from newfound.cluster.spectral import spectral
+from newfound.cluster.uneven import uneven
+from newfound.config.settings import ClusterSettings
+from newfound.data.collection import Collection
+from newfound.engine.loop import Engine
+from newfound.methods.base import Outcome
+from newfound.methods.parts.tasks import by_task, novel_names, predict_candidates
+from newfound.model import Encoder, Model
+from newfound.nets.heads import LinearClassifier
+
+
+def cluster(features: Tensor, k: int, settings: ClusterSettings, seed: int) -> Clustering:
+    """``k`` clusters of features [N, D] by the algorithm of the settings."""
+    if settings.algorithm == "spectral":
+        return spectral(features, k, neighbours=settings.neighbours, seed=seed)
+    return (uneven if settings.algorithm == "uneven" else kmeans)(features, k, starts=settings.starts, seed=seed)
+
+
+def find_clusters(
+    features: Tensor, collection: Collection, settings: ClusterSettings, engine: Engine, title: str = "clustering"
+) -> tuple[Tensor, Tensor, float]:
+    """Clusters, task by task, of features [n_unlabelled, D]: which novel category each is in, [n_unlabelled], the
+    centres [n_novel, D], and the inertia of all."""
+    assignments = torch.zeros(len(features), dtype=torch.int64, device=features.device)
+    found, inertia = [], 0.0
+    with engine.reporter.task(title, len(collection.tasks), "tasks") as progress:
+        for _, rows, own in by_task(collection, features.device):
+            clusters = cluster(features[rows], own.stop - own.start, settings, engine.seed)
+            assignments[rows] = own.start + clusters.labels
+            found.append(clusters.centres)
+            inertia += clusters.inertia
+            progress.advance(1)
+    return assignments, torch.cat(found), inertia
+
+
+@torch.no_grad()
+def cluster_outcome(
+    encoder: Encoder, collection: Collection, settings: ClusterSettings, engine: Engine, *, method: str
+) -> Outcome:
+    """The outcome of clustering the encoder's features, task by task: a model that takes the nearest centre."""
+    first, n_known = collection.n_labelled, len(collection.classes)
+    names = collection.classes, novel_names(collection)
+    head = LinearClassifier(encoder.width, n_known + collection.n_novel).to(engine.device)
+    model = Model(encoder, head, *names, method=method, unit_features=settings.normalise)
+    features = engine.features(model, engine.train_images, title="reading features", of=model.features)
+    novel, centres, inertia = find_clusters(features[first:], collection, settings, engine)
+    nearest_centre(head, features[:first], engine.labels[:first], n_known, centres)
+    model.to(engine.device).eval()
+    assignments = n_known + novel
+    confidence = predict_candidates(model, features[first:], collection).gather(1, assignments[:, None]).squeeze(1)
+    return Outcome(model, assignments.cpu().numpy(), confidence.cpu().numpy(), {"inertia": inertia}, features=features)
+
+
+@torch.no_grad()
+def nearest_centre(head: LinearClassifier, features: Tensor, labels: Tensor, n_known: int, novel: Tensor) -> None:
+    """Make the head choose the nearest of the known categories' means and the clusters' centres ``novel`` [K, D].
+
+    The squared distance to a centre c is ||f||² - 2 c·f + ||c||², of which the first term is the same for all: a linear
+    layer does it. Divided by the mean squared distance of a labelled image to its own mean, logits become soft.
+    The paper does not say how the k-means row meets test images; this reading is ours.
+    """
+    members = F.one_hot(labels, n_known).T.to(features.dtype)
+    means = members @ features / members.sum(1, keepdim=True).clamp(min=1)
+    scatter = (features - means[labels]).square().sum(1).mean().clamp(min=1e-12)
+    centres = torch.cat([means, novel.to(means)])
+    head.weight.copy_(2 * centres / scatter)
+    head.bias.copy_(-centres.square().sum(1) / scatter)

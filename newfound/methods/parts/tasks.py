@@ -1,0 +1,61 @@
+"""Tasks: which images may belong to which categories, and what the new categories are called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from newfound.data.collection import Collection, Task
+from newfound.model import Model
+
+
+def by_task(collection: Collection, device: torch.device) -> Iterator[tuple[Task, Tensor, slice]]:
+    """Each task with its images, as rows among the unlabelled ones, and its categories among the novel ones."""
+    n_known = len(collection.classes)
+    for task in collection.tasks:
+        novel = collection.novel_of(task) - n_known
+        rows = torch.from_numpy(task.rows - collection.n_labelled).to(device)
+        yield task, rows, slice(int(novel[0]), int(novel[-1]) + 1)
+
+
+def allowed_categories(collection: Collection) -> tuple[Tensor, Tensor]:
+    """The task [K] of each novel category, and which novel categories [n_unlabelled, K] each unlabelled image may
+    belong to: those of its own task."""
+    task_of = torch.zeros(collection.n_novel, dtype=torch.int64)
+    allowed = torch.zeros(collection.n_unlabelled, collection.n_novel, dtype=torch.bool)
+    for number, (_, rows, own) in enumerate(by_task(collection, torch.device("cpu"))):
+        task_of[own] = number
+        allowed[rows, own] = True
+    return task_of, allowed
+
+
+@torch.no_grad()
+def predict_candidates(model: Model, features: Tensor, collection: Collection) -> Tensor:
+    """The probabilities [n_unlabelled, C] that the model gives the candidates of each image's own task, 0 for other
+    categories; from features [n_unlabelled, D]."""
+    logits = model.to(features.device).logits(features)
+    probabilities = torch.zeros_like(logits)
+    for task in collection.tasks:
+        rows = torch.from_numpy(task.rows - collection.n_labelled).to(features.device)[:, None]
+        candidates = torch.from_numpy(task.candidates).to(features.device)
+        probabilities[rows, candidates] = logits[rows, candidates].softmax(1)
+    return probabilities
+
+
+def novel_names(collection: Collection) -> tuple[str, ...]:
+    """Names for the categories to be discovered, task after task: novel-01, novel-02, …, that no known category has.
+
+    In a collection of several tasks the name begins with the task's: Angelic/novel-01.
+    """
+    prefix = "novel-"
+    while any(prefix in name for name in collection.classes):
+        prefix = f"found-{prefix}"
+    sizes = {task.name: len(collection.novel_of(task)) for task in collection.tasks}
+    digits = max(2, *(len(str(size)) for size in sizes.values()))
+    return tuple(
+        f"{name}/{prefix}{i:0{digits}d}" if name else f"{prefix}{i:0{digits}d}"
+        for name, size in sizes.items()
+        for i in range(1, size + 1)
+    )

@@ -1,0 +1,1 @@
+"""What people do: discover, resume, evaluate, predict, export."""

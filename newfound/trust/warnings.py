@@ -1,0 +1,57 @@
+"""Sentences that say why a result may not be trusted."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from newfound.data.collection import Collection
+from newfound.methods.base import Outcome
+from newfound.trust.gauges import least_parted
+
+FEW, FEW_KNOWN, STRAY = 10, 5, 2
+"""Images of a category in the pile and of a known one below which, of a found one up to which, a warning is due."""
+STABLE, REHEARSED, PARTED = 0.7, 0.7, 0.65
+"""What gauges should reach: docs/trust.md has what was found below and above."""
+
+
+def doubts(collection: Collection, outcome: Outcome, gauges: dict[str, float]) -> dict[str, str]:
+    """Sentences that say why the categories may not be trusted, by what they are about; none where nothing speaks
+    against them. Where no label has taught the network, few known images and a large category tell nothing
+    (docs/trust.md)."""
+    names = outcome.model.classes
+    sizes = np.bincount(outcome.assignments, minlength=len(names))[collection.candidates]
+    known = np.bincount(collection.labels[: collection.n_labelled], minlength=len(collection.classes))
+    warnings = {}
+    if collection.n_unlabelled < FEW * collection.n_novel:
+        few = f"{collection.n_unlabelled} images for {collection.n_novel} categories"
+        warnings["few"] = f"the pile has {few}: with fewer than {FEW} a category many will be wrong"
+    poor, learns = int((known < FEW_KNOWN).sum()), outcome.backbone_features is None
+    if poor and learns:
+        warnings["few known"] = (
+            f"{poor} of the {len(known)} known categories have fewer than {FEW_KNOWN} images: they say little of what "
+            "may vary within a category"
+        )
+    if gauges.get("rehearsal", 1) < REHEARSED:
+        warnings["rehearsal"] = (
+            f"known categories that play the novel ones are found again for {gauges['rehearsal']:.0%} of their images "
+            "only: the features may not suit these images"
+        )
+    if gauges.get("stability", 1) < STABLE:
+        warnings["stability"] = (
+            f"a clustering of a part of the pile agrees little (adjusted Rand index {gauges['stability']:.2f}): the "
+            "categories are one way of many to part it; try another number of categories, or more images"
+        )
+    pair = least_parted(collection, outcome) if gauges.get("parted", 1) < PARTED else None
+    if pair is not None:
+        warnings["parted"] = (
+            f"{names[pair[1]]} and {names[pair[2]]} run into each other: they may be one category cut in two, as "
+            "happens where it is far larger than the others, or where too many categories are looked for"
+        )
+    if (stray := int((sizes <= STRAY).sum())) > 0:
+        some = "1 category has" if stray == 1 else f"{stray} categories have"
+        warnings["strays"] = f"{some} {STRAY} images or fewer: strays rather than a category"
+    if learns and collection.n_novel > 2 and 2 * sizes.max() > collection.n_unlabelled:
+        share = f"{sizes.max() / collection.n_unlabelled:.0%} of the pile"
+        name = names[collection.candidates[sizes.argmax()]]
+        warnings["largest"] = f"{name} has {share}: it may be several categories that were not parted"
+    return warnings
