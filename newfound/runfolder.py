@@ -7,6 +7,7 @@ import csv
 import errno
 import io
 import json
+import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +20,9 @@ from newfound._version import __version__
 from newfound.config.mapping import brief, from_mapping, load_yaml, to_mapping
 from newfound.config.settings import Settings
 from newfound.data.collection import Collection
+from newfound.engine.checkpoint import NAMES as CHECKPOINTS
 from newfound.errors import UserError
-from newfound.files import clear_unfinished, write_json, write_text
+from newfound.files import clear_unfinished, no_follow, write_json, write_text
 from newfound.methods import get_method
 from newfound.plan.auto import Choice
 from newfound.plan.call import Call
@@ -34,6 +36,12 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "
 
 CONFUSION = "confusion.csv"
 CONFUSION_COLUMNS = ("part", "found", "truth", "images")
+
+WRITTEN = (
+    "settings.yaml", "collection.json", "metrics.jsonl", "checkpoint", "model", "assignments.csv", "skipped.csv",
+    "categories.png", CONFUSION, "report.html", "report.safetensors", "result.json", ".lock",
+)  # fmt: skip
+"""Everything that a run writes in its folder."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +82,10 @@ class Run:
         return cls(folder, call, settings, tuple(auto), tuple(warnings))
 
     @classmethod
-    def open(cls, folder: Path) -> Run:
-        """The run in that folder."""
+    def open(cls, folder: Path, *, to_write: bool = False) -> Run:
+        """The run in that folder; one that is opened to write to it has no links among its files and folders."""
+        if to_write:
+            refuse_links(folder)
         path = folder / "settings.yaml"
         try:
             content = load_yaml(path.read_text(encoding="utf-8", errors="surrogateescape"), str(path))
@@ -108,8 +118,9 @@ class Run:
         """Keep other processes from writing to the folder; the lock goes with the process, however it ends."""
         import fcntl
 
+        refuse_links(self.folder)
         try:
-            file = open(self.folder / ".lock", "a")  # noqa: SIM115
+            file = open(self.folder / ".lock", "a", opener=no_follow)  # noqa: SIM115
         except OSError as error:
             if error.errno in DISK_FULL:
                 raise
@@ -136,6 +147,7 @@ class Run:
             "fingerprint": collection.fingerprint(),
         }
         if not path.exists():
+            refuse_links(self.folder)
             write_json(path, seen)
             return
         before = _read_json(path)
@@ -259,6 +271,18 @@ def _calculates(cell: str, mark: str) -> bool:
     while cell.startswith(mark):
         cell = cell.removeprefix(mark)
     return cell.startswith(FORMULA)
+
+
+def refuse_links(folder: Path) -> None:
+    """Stop if something that a run writes in ``folder`` is a symbolic link: writing, or clearing old checkpoints away,
+    would change what lies elsewhere. ``folder`` itself may be a link."""
+    checkpoints = (folder / "checkpoint").glob(CHECKPOINTS) if os.path.isdir(folder / "checkpoint") else ()
+    for path in (*(folder / name for name in WRITTEN), *checkpoints):
+        if os.path.islink(path):
+            raise UserError(
+                f"{path} is a symbolic link, and newfound writes only inside a run folder: "
+                "replace the link by what it points to, or remove it"
+            )
 
 
 def check_free(folder: Path) -> None:

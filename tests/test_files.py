@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from newfound.files import clear_unfinished, new_directory, write_json, write_text
+from newfound.files import clear_unfinished, new_directory, new_file, no_follow, write_bytes, write_json, write_text
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
@@ -50,26 +50,130 @@ def test_a_folder_is_replaced_by_its_successor(tmp_path):
 
 
 def test_what_was_left_half_written_goes_once_nobody_writes_to_it(tmp_path):
-    for name in (".images-a.7.writing", ".images-b.7.writing", ".other.7.writing", "images-c", ".images-d"):
+    for name in (
+        ".images-a.0007abcd.writing",
+        ".images-b.0007abcd.writing",
+        ".other.0007abcd.writing",
+        "images-c",
+        ".images-d",
+    ):
         (tmp_path / name).mkdir()
         (tmp_path / name / "pixels.bin").write_text("x")
-    (tmp_path / ".images-c.7.retired").mkdir()
+    (tmp_path / ".images-c.0007abcd.retired").mkdir()
     ago = time.time() - 100
     for path in (*tmp_path.iterdir(), *tmp_path.rglob("*.bin")):
         os.utime(path, (ago, ago))
-    os.utime(tmp_path / ".images-b.7.writing" / "pixels.bin")
+    os.utime(tmp_path / ".images-b.0007abcd.writing" / "pixels.bin")
     clear_unfinished(tmp_path, "images-*", idle=50)
-    assert {p.name for p in tmp_path.iterdir()} == {".images-b.7.writing", ".other.7.writing", "images-c", ".images-d"}
-    os.utime(tmp_path / ".other.7.writing", (time.time() + 100,) * 2)  # of a machine whose clock is ahead
+    assert {p.name for p in tmp_path.iterdir()} == {
+        ".images-b.0007abcd.writing",
+        ".other.0007abcd.writing",
+        "images-c",
+        ".images-d",
+    }
+    os.utime(tmp_path / ".other.0007abcd.writing", (time.time() + 100,) * 2)  # of a machine whose clock is ahead
     clear_unfinished(tmp_path, idle=0)
     assert {p.name for p in tmp_path.iterdir()} == {"images-c", ".images-d"}
 
 
 def test_what_was_to_be_replaced_when_a_process_was_killed_stays_where_it_is_the_only_one(tmp_path):
-    for name in (".model.7.retired", ".model.7.writing"):
+    for name in (".model.0007abcd.retired", ".model.0007abcd.writing"):
         (tmp_path / name).mkdir()
     clear_unfinished(tmp_path, idle=0)
-    assert [p.name for p in tmp_path.iterdir()] == [".model.7.retired"]
+    assert [p.name for p in tmp_path.iterdir()] == [".model.0007abcd.retired"]
     (tmp_path / "model").mkdir()
     clear_unfinished(tmp_path, idle=0)
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
+
+
+def test_leftovers_are_known_by_their_whole_name_and_links_among_them_stay(tmp_path):
+    run, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    run.mkdir()
+    (elsewhere / "photographs").mkdir(parents=True)
+    (elsewhere / "notes").write_text("mine")
+    (run / "model").mkdir()
+    stay = [".mine.writing", ".mine.7.writing", ".mine.0007ABCD.writing", "mine.0007abcd.writing", ".mine.0007abcd.old"]
+    for name in stay:
+        (run / name).write_text("mine")
+    (run / ".a.0007abcd.writing").symlink_to(elsewhere)
+    (run / ".b.0007abcd.writing").symlink_to(elsewhere / "notes")
+    (run / ".model.0007abcd.retired").symlink_to(elsewhere)
+    os.mkfifo(run / ".c.0007abcd.writing")
+    (run / ".d.0007abcd.writing").mkdir()
+    (run / ".d.0007abcd.writing" / "link").symlink_to(elsewhere)
+    before = {path.name for path in run.iterdir()}
+    for idle in (50, 0):
+        clear_unfinished(run, idle=idle)
+        gone = {".d.0007abcd.writing"} if idle == 0 else set()
+        assert {path.name for path in run.iterdir()} == before - gone
+    assert (elsewhere / "notes").read_text() == "mine"
+    assert (elsewhere / "photographs").is_dir()
+
+
+def test_no_two_temporary_names_are_alike(tmp_path):
+    seen = []
+    for _ in range(3):
+        with new_file(tmp_path / "a.csv") as file:
+            file.write(b"x")
+            seen += [path.name for path in tmp_path.glob(".a.csv.*.writing")]
+        with new_directory(tmp_path / "model"):
+            seen += [path.name for path in tmp_path.glob(".model.*.writing")]
+    assert len(set(seen)) == len(seen) == 6
+
+
+@pytest.fixture
+def guessed(tmp_path, monkeypatch):
+    """What is to be written at tmp_path/target, where somebody knows the random names and leaves links there."""
+    monkeypatch.setattr("secrets.token_hex", lambda n: "0" * 2 * n)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "only.png").write_text("mine")
+    (tmp_path / "file").write_text("mine")
+    yield tmp_path / "target"
+    assert (tmp_path / "file").read_text() == "mine"
+    assert (tmp_path / "folder" / "only.png").read_text() == "mine"
+    assert (tmp_path / ".target.00000000.writing").is_symlink()
+
+
+@pytest.mark.parametrize("to", ["file", "nowhere"])
+def test_a_link_at_the_name_of_a_temporary_file_is_not_followed(to, guessed):
+    (guessed.parent / ".target.00000000.writing").symlink_to(to)
+    with pytest.raises(FileExistsError):
+        write_bytes(guessed, b"new")
+    assert not guessed.exists()
+    assert not (guessed.parent / "nowhere").exists()
+
+
+@pytest.mark.parametrize("to", ["folder", "nowhere"])
+def test_a_link_at_the_name_of_a_temporary_folder_is_not_followed(to, guessed):
+    (guessed.parent / ".target.00000000.writing").symlink_to(to)
+    with pytest.raises(FileExistsError), new_directory(guessed):
+        pass
+    assert not guessed.exists()
+    assert not (guessed.parent / "nowhere").exists()
+
+
+def test_a_file_is_not_opened_through_a_link(tmp_path):
+    (tmp_path / "link").symlink_to("file")
+    with pytest.raises(OSError, match="symbolic links"):
+        open(tmp_path / "link", "ab", opener=no_follow)  # noqa: SIM115
+    assert not (tmp_path / "file").exists()
+
+
+def test_a_link_is_replaced_and_what_it_points_to_stays(tmp_path):
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "only.png").write_text("mine")
+    (tmp_path / "a.csv").symlink_to("file")
+    (tmp_path / "model").symlink_to("folder")
+    write_text(tmp_path / "a.csv", "new")
+    with new_directory(tmp_path / "model"):
+        pass
+    assert (tmp_path / "file").read_text() == (tmp_path / "folder" / "only.png").read_text() == "mine"
+    assert not (tmp_path / "a.csv").is_symlink()
+    assert {path.name for path in tmp_path.iterdir()} == {"file", "folder", "a.csv", "model"}
+
+
+def test_a_new_file_has_the_usual_permissions(tmp_path):
+    (tmp_path / "plain").write_text("x")
+    write_text(tmp_path / "ours", "x")
+    assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,6 +19,8 @@ from newfound.progress import Reporter
 
 FORMAT = 1
 KEPT = 2
+NAMES = "[!.]*-" + "[0-9]" * 9
+"""What the folder of a checkpoint is called, for ``glob``: STAGE-STEP."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,10 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """The folder ``checkpoint/`` of a run: ``STAGE-STEP/`` each with tensors.safetensors and state.json."""
+    """The folder ``checkpoint/`` of a run: ``STAGE-STEP/`` each with tensors.safetensors and state.json.
+
+    What is called otherwise, and links, are not ours: they are neither read nor removed.
+    """
 
     def __init__(self, folder: Path, reporter: Reporter) -> None:
         self.folder = folder
@@ -47,7 +51,7 @@ class Checkpoints:
             file.write_bytes(save({k: v.detach().cpu().contiguous() for k, v in tensors.items()}))
             content = {"format": FORMAT, "stage": stage, "step": step, "bytes": file.stat().st_size, **state}
             (folder / "state.json").write_text(json.dumps(content), encoding="utf-8")
-        clear_unfinished(self.folder, idle=0)
+        clear_unfinished(self.folder, NAMES, idle=0)
         for old in self._paths(stage)[1 if last else KEPT :]:
             shutil.rmtree(old, ignore_errors=True)
 
@@ -65,15 +69,14 @@ class Checkpoints:
     def forget_others(self, stages: Iterable[str]) -> None:
         """Remove the checkpoints of all stages but these: what followed a stage that begins anew is void."""
         kept = {path for stage in stages for path in self._paths(stage)}
-        for path in self.folder.iterdir() if self.folder.is_dir() else ():
+        for path in self._paths():
             if path not in kept:
                 shutil.rmtree(path, ignore_errors=True)
 
-    def _paths(self, stage: str) -> list[Path]:
-        pattern = re.compile(re.escape(stage) + r"-\d{9}")
-        if not self.folder.is_dir():
-            return []
-        return sorted((p for p in self.folder.iterdir() if pattern.fullmatch(p.name)), reverse=True)
+    def _paths(self, stage: str | None = None) -> list[Path]:
+        """The checkpoints of a stage, the newest first; by default those of all stages."""
+        found = (p for p in self.folder.glob(NAMES) if p.is_dir() and not p.is_symlink())
+        return sorted((p for p in found if stage in (None, p.name[:-10])), reverse=True)
 
 
 def _read(path: Path) -> Checkpoint:

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from newfound.errors import UserError
+from newfound.files import no_follow
 
 
 class Metrics:
     """A growing file of JSON lines. Nothing that differs between two equal runs (times, rates) belongs in it."""
 
     def __init__(self, path: Path) -> None:
-        self._file = open(path, "ab")  # noqa: SIM115 - open as long as the run is
+        self._file = open(path, "ab", opener=no_follow)  # noqa: SIM115 - open as long as the run is
 
     def write(self, line: dict[str, Any]) -> None:
         self._file.write(json.dumps(line).encode() + b"\n")

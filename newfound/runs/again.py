@@ -23,7 +23,7 @@ def report(folder: Path, *, device: str, reporter: Reporter) -> Path:
     What the page shows of the images was kept by the run. Where that is missing, it is made from the images, if they
     are still there; otherwise the page has no pictures and no map.
     """
-    run = Run.open(folder)
+    run = Run.open(folder, to_write=True)
     run.read_result()  # stops if the run is not finished
     with run.locked():
         try:

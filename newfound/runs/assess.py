@@ -28,7 +28,7 @@ def assess(folder: Path, answers: Path | None, *, device: str, reporter: Reporte
 
     They become part of the run's result.json, confusion.csv and page.
     """
-    run = Run.open(folder)
+    run = Run.open(folder, to_write=True)
     result = run.read_result()
     if answers and "tasks" in result.get("unlabelled", {}):
         raise UserError(f"the run {folder} has several tasks, which are judged one by one: leave --answers out")

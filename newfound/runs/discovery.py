@@ -23,7 +23,7 @@ from newfound.data.collection import Reading
 from newfound.data.holdout import set_aside
 from newfound.data.sources import Request, Source
 from newfound.errors import Interrupted, UserError
-from newfound.files import write_json
+from newfound.files import new_file, write_json
 from newfound.methods import get_method
 from newfound.plan.auto import choose
 from newfound.plan.budget import Clock, parse_time, plan_epochs
@@ -212,7 +212,7 @@ def resume(folder: str | Path, *, device: str | None = None, reporter: Reporter 
     ``device`` moves the run to another one than it began on.
     """
     reporter = reporter or Reporter(quiet=True)
-    run = Run.open(Path(folder))
+    run = Run.open(Path(folder), to_write=True)
     if run.finished:
         reporter.say(f"the run {folder} is finished already")
         if not (run.folder / "report.html").exists():
@@ -320,7 +320,8 @@ def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
         result["seconds"]["since_start"] = round(monotonic() - began, 3)
         if not isinstance(reading.collection.train, VectorStore):
             sheet = contact_sheet(reading.collection, outcome.assignments, outcome.confidence)
-            sheet.save(run.folder / "categories.png")
+            with new_file(run.folder / "categories.png") as file:
+                sheet.save(file, format="PNG")
         write_json(run.folder / "result.json", result)
         with _interrupted(f"interrupted; the run is finished, and `newfound report {run.folder}` makes its page"):
             _report(run, reading, outcome, engine)

@@ -18,7 +18,7 @@ from PIL import Image
 
 from newfound.data.sources import Source
 from newfound.errors import UserError
-from newfound.files import write_text
+from newfound.files import temporary_name, write_text
 from newfound.progress import Reporter
 from newfound.runfolder import DISK_FULL, Run, format_table
 
@@ -231,7 +231,7 @@ def _pictures(found: Discovery, run: Run, reporter: Reporter) -> tuple[Put, list
 def _laid_out(to: Path) -> Iterator[Path]:
     """A folder to fill, which becomes ``to`` by one rename; if filling it fails it is removed, and so are the folders
     above it that were made for it."""
-    new = to.with_name(f".{_shortened(to.name, LONGEST)}.{os.getpid()}.writing")
+    new = temporary_name(to.with_name(_shortened(to.name, LONGEST)))
     with _usable(to):
         made = [place for place in to.parents if not place.exists()]
         new.mkdir(parents=True)

@@ -23,7 +23,7 @@ from newfound import UserError, load
 from newfound.cli import commands as cli
 from newfound.model.model import FORMAT
 from newfound.nets import build
-from newfound.runfolder import Run
+from newfound.runfolder import WRITTEN, Run
 
 KMEANS = ["--set", "network=tiny", "--set", "data.size=8", "--set", "stage1.epochs=2", "--set", "stage1.batch=4"]
 FEATURES = ["--set", "stage2.epochs=2"]
@@ -566,13 +566,109 @@ def test_categories_that_a_model_does_not_know_are_a_damaged_run(newfound, tmp_p
 def test_what_a_killed_process_left_half_written_in_a_run_goes_and_what_another_writes_stays(newfound, finished):
     run, days_ago = finished / "run", time.time() - 3 * 24 * 3600
     (run / "result.json").unlink()
-    (run / ".result.json.77.writing").write_text("{")
-    (run / ".model.77.writing").mkdir()
+    (run / ".result.json.0077abcd.writing").write_text("{")
+    (run / ".model.0077abcd.writing").mkdir()
+    (run / ".notes.writing").write_text("mine")
     for path in run.glob(".*.writing"):
         os.utime(path, (days_ago, days_ago))
-    (run / ".found.csv.78.writing").write_text("image,")  # predict --out, which takes no lock
+    (run / ".found.csv.0078abcd.writing").write_text("image,")  # predict --out, which takes no lock
     assert newfound("resume", run)[0] == 0
-    assert {path.name for path in run.glob(".*")} == {".lock", ".found.csv.78.writing"}
+    assert {path.name for path in run.glob(".*")} == {".lock", ".found.csv.0078abcd.writing", ".notes.writing"}
+
+
+# Links in a run folder
+
+
+def link_away(path, elsewhere):
+    """Move what is at ``path``, or something like it, elsewhere and leave a link to it; gives all that lies there."""
+    elsewhere.mkdir()
+    if path.exists():
+        shutil.move(path, elsewhere / path.name)
+    else:
+        (elsewhere / path.name).write_text("mine")
+    path.symlink_to(elsewhere / path.name)
+    if path.is_dir():
+        (elsewhere / path.name / "photographs").mkdir()
+        (elsewhere / path.name / "photographs" / "only.png").write_text("mine")
+    return everything(elsewhere)
+
+
+@pytest.mark.parametrize("name", [*WRITTEN, "checkpoint/stage1-000000004"])
+def test_a_run_with_a_link_among_its_files_is_not_written_to(newfound, finished, name):
+    run = finished / "run"
+    elsewhere = link_away(run / name, finished / "elsewhere")
+    before = everything(run)
+    for words in (["resume", run], ["report", run], ["evaluate", run, "--answers", finished / "truth.csv"]):
+        refused(newfound(*words), run / name, "is a symbolic link", "or remove it")
+    if name not in ("result.json", "settings.yaml"):
+        (run / "result.json").unlink()
+        before.pop(run / "result.json")
+        refused(newfound("resume", run), run / name, "is a symbolic link")
+    assert everything(run) == before
+    assert everything(finished / "elsewhere") == elsewhere
+
+
+def test_a_link_to_nothing_in_a_run_makes_no_file_elsewhere(newfound, finished):
+    run = finished / "run"
+    for name in WRITTEN:
+        path = run / name
+        content = finished / "content"
+        path.exists() and shutil.move(path, content)
+        path.symlink_to(finished / "nowhere")
+        refused(newfound("report", run), path, "is a symbolic link")
+        assert not (finished / "nowhere").exists()
+        path.unlink()
+        content.exists() and shutil.move(content, path)
+
+
+def test_every_name_that_a_run_writes_is_checked_for_links(newfound, tmp_path):
+    words = ["discover", "--dataset", "digits", "--method", "kmeans", "--set", "stage1.epochs=1", "--out"]
+    assert newfound(*words, tmp_path / "run")[0] == 0
+    assert {path.name for path in (tmp_path / "run").iterdir()} == set(WRITTEN)
+
+
+def test_links_of_ones_own_in_a_run_stay(newfound, finished):
+    run = finished / "run"
+    (run / "photographs").symlink_to(finished / "elsewhere")
+    assert newfound("report", run)[0] == 0
+    (run / "result.json").unlink()
+    assert newfound("resume", run)[0] == 0
+    assert (run / "photographs").is_symlink()
+
+
+def test_a_run_reached_by_a_link_is_written_to(newfound, finished):
+    (finished / "link").symlink_to(finished / "run")
+    (finished / "run" / "result.json").unlink()
+    assert newfound("resume", finished / "link")[0] == 0
+    assert newfound("evaluate", finished / "link", "--answers", finished / "truth.csv")[0] == 0
+
+
+def test_a_run_may_begin_in_an_empty_folder_reached_by_a_link(newfound, trees):
+    (trees / "real").mkdir()
+    (trees / "run").symlink_to(trees / "real")
+    assert newfound(*folders(trees, *KMEANS))[0] == 0
+    assert (trees / "run").is_symlink()
+    assert (trees / "real" / "result.json").is_file()
+
+
+def test_predict_reads_a_model_that_is_a_link(newfound, finished, made_once):
+    link_away(finished / "run" / "model", finished / "elsewhere")
+    assert newfound("predict", finished / "run", made_once / "pile")[0] == 0
+
+
+def test_folders_of_ones_own_among_the_checkpoints_stay(newfound, finished):
+    run, mine = finished / "run", ["photographs", "stage1", "stage1-1", ".hidden-000000001", "2024-07", "a.txt"]
+    for name in mine:
+        (run / "checkpoint" / name).mkdir()
+        (run / "checkpoint" / name / "only.png").write_text("mine")
+    for old in (run / "checkpoint").glob("stage1-0*"):
+        shutil.rmtree(old)  # the stage begins anew, and what followed it is void
+    (run / "checkpoint" / "stage9-000000003").mkdir()
+    (run / "result.json").unlink()
+    assert newfound("resume", run)[0] == 0
+    assert not (run / "checkpoint" / "stage9-000000003").exists()
+    for name in mine:
+        assert (run / "checkpoint" / name / "only.png").read_text() == "mine"
 
 
 def test_a_model_serves_without_the_result_of_its_run(newfound, finished, made_once):

@@ -143,7 +143,7 @@ def test_an_interrupted_reading_stops_soon_and_leaves_no_cache(files, tmp_path, 
 
 
 def test_what_a_killed_reading_left_goes_after_a_day(files, tmp_path):
-    old, new = (tmp_path / "cache" / f".images-{name}.7.writing" for name in ("old", "new"))
+    old, new = (tmp_path / "cache" / f".images-{name}.0007abcd.writing" for name in ("old", "new"))
     for folder in (old, new):
         folder.mkdir(parents=True)
     os.utime(old, (time.time() - 25 * 3600,) * 2)

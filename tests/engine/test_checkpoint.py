@@ -86,10 +86,29 @@ def test_a_damaged_checkpoint_is_passed_over_with_a_warning(checkpoints, capsys,
 
 def test_what_a_killed_process_left_half_written_is_ignored_and_then_removed(checkpoints):
     save(checkpoints, 5)
-    (checkpoints.folder / ".stage1-000000010.77.writing").mkdir()
+    (checkpoints.folder / ".stage1-000000010.0077abcd.writing").mkdir()
     assert checkpoints.latest("stage1").step == 5
     save(checkpoints, 10)
     assert names(checkpoints) == ["stage1-000000005", "stage1-000000010"]
+
+
+def test_what_is_not_a_checkpoint_is_neither_read_nor_removed(checkpoints, tmp_path):
+    save(checkpoints, 5)
+    others = Checkpoints(tmp_path / "others", Reporter(quiet=True))
+    save(others, 9)
+    elsewhere = others.folder / "stage1-000000009"
+    before = sorted(elsewhere.iterdir())
+    mine = [".photographs.0077abcd.writing", ".stage1-000000010.77.writing", "photographs", "stage2-3"]
+    for name in mine:
+        (checkpoints.folder / name).mkdir()
+    links = [".stage1-000000010.0077abcd.writing", "stage1-000000009", "stage2-000000003"]
+    for name in links:
+        (checkpoints.folder / name).symlink_to(elsewhere)
+    assert checkpoints.latest("stage1").step == 5
+    save(checkpoints, 10, last=True)
+    checkpoints.forget_others(["stage1"])
+    assert names(checkpoints) == sorted(["stage1-000000010", *mine, *links])
+    assert sorted(elsewhere.iterdir()) == before
 
 
 def test_a_checkpoint_of_a_newer_version_says_so(checkpoints):

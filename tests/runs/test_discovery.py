@@ -200,6 +200,14 @@ def test_images_that_cannot_be_read_leave_no_folder_behind(folders, tmp_path):
     assert [p.name for p in (tmp_path / "there").iterdir()] in ([], ["empty"])
 
 
+@pytest.mark.parametrize("place", ["nowhere", "file/run", "x" * 300, "loop"])
+def test_a_place_that_holds_no_run_is_refused_with_a_sentence(place, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(UserError, match=r"there is no run in|cannot be opened"):
+        newfound.resume(tmp_path / place)
+
+
 @pytest.mark.parametrize("change", [{"seed": -1}, {"seed": 2**31}, {"threads": -1}, {"threads": 1025}])
 def test_numbers_out_of_range_are_refused_before_a_folder_is_made(change, tmp_path):
     with pytest.raises(UserError, match=f"--{next(iter(change))} .*: it has to be from 0 to"):
