@@ -129,7 +129,7 @@ def _load(folder: Path, paths: Sequence[Path | str], resident: int) -> Decoded:
         raise UserError(f"the cache {folder} is damaged: remove it and call again")
     store: ImageStore
     if expected <= resident:
-        store = ImageStore(np.fromfile(pixels, np.uint8).reshape(-1, channels, height, width))
+        store = ImageStore(np.fromfile(pixels, np.uint8).reshape(-1, channels, height, width), digests)
     else:
         store = DiskStore(pixels, (channels, height, width), digests)
     skipped = tuple(Skipped(str(paths[int(i)]), reason) for i, reason in index["skipped"].items())

@@ -36,6 +36,8 @@ class DiskStore(ImageStore):
     memory, and does not count as this process's. Gives the same batches as a resident store of the same images.
     """
 
+    _digests: np.ndarray
+
     def __init__(
         self, path: Path, shape: tuple[int, int, int], digests: np.ndarray, device: torch.device | str = "cpu"
     ) -> None:

@@ -17,11 +17,12 @@ class ImageStore:
     ``store.to(device)`` no image crosses to the GPU again.
     """
 
-    def __init__(self, images: Tensor | np.ndarray) -> None:
+    def __init__(self, images: Tensor | np.ndarray, digests: np.ndarray | None = None) -> None:
+        """``digests`` are those of the images, uint8 [N, 16], where they are known already."""
         images = torch.as_tensor(images)
         if images.dtype != torch.uint8 or images.ndim != 4:
             raise TypeError(f"expected uint8 images [N, C, H, W], got {images.dtype} {tuple(images.shape)}")
-        self.images = images.contiguous()
+        self.images, self._digests = images.contiguous(), digests
 
     @classmethod
     def from_pixels(cls, pixels: np.ndarray) -> ImageStore:
@@ -44,11 +45,12 @@ class ImageStore:
         return self.images.device
 
     def to(self, device: torch.device) -> ImageStore:
-        return ImageStore(self.images.to(device))
+        return type(self)(self.images.to(device), self._digests)
 
     def take(self, rows: np.ndarray) -> ImageStore:
         """A store of these rows, in this order."""
-        return ImageStore(self.images[torch.from_numpy(rows)])
+        digests = None if self._digests is None else self._digests[rows]
+        return type(self)(self.images[torch.from_numpy(rows)], digests)
 
     def batch(self, index: Tensor) -> Tensor:
         """Images [len(index), C, H, W], uint8, on the store's device."""
@@ -86,8 +88,11 @@ class ImageStore:
         return mean.float(), deviation.float()
 
     def digests(self) -> np.ndarray:
-        """A digest of each image's pixels, uint8 [N, 16]."""
-        return np.concatenate([np.empty((0, 16), np.uint8), *(digest_images(c.cpu().numpy()) for c in self.chunks())])
+        """A digest of each image's pixels, uint8 [N, 16]; computed once, for what is taken from the store later too."""
+        if self._digests is None:
+            found = [digest_images(chunk.cpu().numpy()) for chunk in self.chunks()]
+            self._digests = np.concatenate([np.empty((0, 16), np.uint8), *found])
+        return self._digests
 
     def fingerprint(self) -> str:
         """A digest of shape and pixels: equal for equal images in equal order, wherever they are kept."""

@@ -96,7 +96,7 @@ def test_a_collection_holds_no_answer_and_no_name(pool):
     assert {field.name for field in dataclasses.fields(Task)} == {"name", "rows", "candidates"}
     assert (collection.labels[4:] == UNKNOWN).all()
     assert "x" not in collection.classes
-    assert set(vars(collection.train)) == set(vars(collection.test)) == {"images"}
+    assert set(vars(collection.train)) == set(vars(collection.test)) == {"images", "_digests"}
 
 
 def test_collections_that_differ_in_their_answers_alone_are_the_same(pool):

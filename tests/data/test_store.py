@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from newfound.data.store import ImageStore
+from newfound.data.vectors import VectorStore
 
 
 @pytest.fixture
@@ -97,6 +98,25 @@ def test_the_fingerprint_is_that_of_the_pixels_their_order_and_the_shape(pixels)
     reshaped = pixels.reshape(10, 3, 7, 5)
     others = {ImageStore(images).fingerprint() for images in (changed, swapped, reshaped, pixels[:9])}
     assert len(others | {same}) == 5
+
+
+@pytest.mark.parametrize("hashed_before", [True, False])
+@pytest.mark.parametrize("kind", [ImageStore, lambda images: VectorStore(torch.from_numpy(images).flatten(1).float())])
+def test_digests_follow_the_rows_of_a_store(pixels, kind, hashed_before):
+    store, rows = kind(pixels), np.array([7, 0, 7])
+    if hashed_before:
+        store.digests()
+    taken = store.take(rows).to(torch.device("cpu"))
+    assert np.array_equal(taken.digests(), kind(pixels[rows]).digests())
+
+
+def test_an_image_is_hashed_once_whatever_is_taken_from_its_store(pixels, monkeypatch):
+    store = ImageStore(pixels)
+    store.digests()
+    monkeypatch.setattr("newfound.data.store.digest_images", None)
+    taken = store.take(np.arange(4)).to(torch.device("cpu"))
+    assert len(taken.digests()) == 4
+    assert taken.fingerprint() != store.fingerprint()
 
 
 def test_a_store_moved_to_where_it_is_holds_the_same_images(pixels):
