@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -15,6 +15,9 @@ from newfound.data.collection import Pool, Reading, Skipped, assemble
 from newfound.data.duplicates import leave_out_known
 from newfound.errors import UserError
 from newfound.progress import Reporter
+
+Listing = Callable[[Path], list[Path]]
+"""Gives all files below a folder: ``list_images``, or one that remembers what it found."""
 
 
 def list_images(root: Path) -> list[Path]:
@@ -63,6 +66,7 @@ def read_folders(
     reporter: Reporter | None = None,
     cache: Path | None = None,
     workers: int | None = None,
+    listing: Listing = list_images,
 ) -> Reading:
     """The images [3, size, size] of two folders: known categories in the one, the pile to discover in in the other.
 
@@ -71,8 +75,8 @@ def read_folders(
     cannot be used, or that are in both folders, are in ``skipped``, with the reason.
     """
     _require_apart(labelled, unlabelled)
-    known, aside = _by_folder(labelled) if labels is None else _by_table(labelled, labels)
-    pile = _pile(unlabelled)
+    known, aside = _by_folder(labelled, listing) if labels is None else _by_table(labelled, labels, listing)
+    pile = _pile(unlabelled, listing)
     paths = [labelled / name for name in known] + [unlabelled / name for name in pile]
     reporter = reporter or Reporter(quiet=True)
     images, kept, unread = decode_cached(paths, size, cache=cache, reporter=reporter, workers=workers)
@@ -103,7 +107,7 @@ def read_folders(
     )
 
 
-def _by_folder(root: Path) -> tuple[dict[str, str], list[Skipped]]:
+def _by_folder(root: Path, listing: Listing) -> tuple[dict[str, str], list[Skipped]]:
     """The category of each file, by its name, where a category is a folder in ``root``; and the loose files."""
     categories = [entry.name for entry in _visible(root) if _is_folder(entry)]
     if not categories:
@@ -113,7 +117,7 @@ def _by_folder(root: Path) -> tuple[dict[str, str], list[Skipped]]:
         )
     known: dict[str, str] = {}
     loose = []
-    for name in _names(root):
+    for name in _names(root, listing):
         category, _, below = name.partition("/")
         if below or category in categories:  # the latter is listed if it cannot be opened
             known[name] = category
@@ -127,7 +131,7 @@ def _by_folder(root: Path) -> tuple[dict[str, str], list[Skipped]]:
     return known, loose
 
 
-def _by_table(root: Path, table: Path) -> tuple[dict[str, str], list[Skipped]]:
+def _by_table(root: Path, table: Path, listing: Listing) -> tuple[dict[str, str], list[Skipped]]:
     """The category of each file that a table lists, by its name, whether it exists or not; and the files not listed."""
     rows = read_table(table)
     if not rows:
@@ -140,14 +144,14 @@ def _by_table(root: Path, table: Path) -> tuple[dict[str, str], list[Skipped]]:
             raise UserError(f"{here}: image {name!r} has no label; add one or remove the line")
     known = {name: rows[name].label for name in sorted(rows)}
     itself = os.path.realpath(table)
-    others = [root / name for name in _names(root) if name not in rows]
+    others = [root / name for name in _names(root, listing) if name not in rows]
     reason = f"not in {table.name}"
     return known, [Skipped(str(path), reason) for path in others if os.path.realpath(path) != itself]
 
 
-def _pile(root: Path) -> list[str]:
+def _pile(root: Path, listing: Listing) -> list[str]:
     """The names of the files to discover categories in."""
-    names = _names(root)
+    names = _names(root, listing)
     if not names:
         raise UserError(f"{str(root)!r} holds no file: put the images to discover categories in there")
     return names
@@ -193,9 +197,9 @@ def _require_a_readable_image(root: Path, names: Sequence[str], reasons: dict[st
         )
 
 
-def _names(root: Path) -> list[str]:
+def _names(root: Path, listing: Listing) -> list[str]:
     """The paths below ``root``, relative to it, of all files in it, in order."""
-    return [path.relative_to(root).as_posix() for path in list_images(root)]
+    return [path.relative_to(root).as_posix() for path in listing(root)]
 
 
 def _visible(folder: Path | str) -> list[os.DirEntry[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +228,13 @@ class Source:
         absolute: dict[str, Any] = {name: str(Path(path).absolute()) for name, path in paths.items() if path}
         return replace(self, **absolute)
 
+    @cached_property
+    def list_images(self) -> Callable[[Path], list[Path]]:
+        """``folder.list_images``, which lists a folder once until the images have been read."""
+        from newfound.data.folder import list_images
+
+        return cache(list_images)
+
     def read(self, request: Request) -> Reading:
         """Its images, as the request wants them."""
         if self.features:
@@ -256,7 +263,7 @@ class Source:
         assert self.labelled
         assert self.unlabelled
         assert self.n_novel
-        return read_folders(
+        reading = read_folders(
             Path(self.labelled),
             Path(self.unlabelled),
             labels=Path(self.labels) if self.labels else None,
@@ -265,7 +272,10 @@ class Source:
             seed=request.seed,
             reporter=request.reporter,
             cache=request.cache,
+            listing=self.list_images,
         )
+        vars(self).pop("list_images")  # a million paths need not stay in memory while a run trains
+        return reading
 
 
 def _look_for(collection: Collection, n_novel: int) -> Collection:

@@ -10,7 +10,6 @@ from typing import Any
 
 from newfound.config.choice import Choice
 from newfound.config.mapping import brief
-from newfound.data.folder import list_images
 from newfound.data.look import look
 from newfound.data.sources import Source
 from newfound.errors import UserError
@@ -106,7 +105,7 @@ def _files(source: Source) -> list[Path]:
     found: list[Path] = []
     for root in (source.labelled, source.unlabelled):
         try:
-            found += list_images(Path(root)) if root else []
+            found += source.list_images(Path(root)) if root else []
         except (UserError, OSError):
             continue
     return found
