@@ -353,10 +353,6 @@ def data_check(
 def main() -> None:
     """Run the command line; every failure is one line and an exit status (0, 1, 2 or 130)."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    if "OMP_WAIT_POLICY" not in os.environ:
-        # Threads that wait for each other spin this often before they sleep; read when torch is imported. By default
-        # they spin for long, which on two cores that other programs use too cost three quarters of the speed.
-        os.environ.setdefault("GOMP_SPINCOUNT", "10000")
     sys.exit(_status())
 
 
