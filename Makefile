@@ -11,7 +11,7 @@ demo: $(VENV)/core
 	$(BIN)/newfound demo
 
 test: $(VENV)/dev lint
-	$(BIN)/pytest -m "not ($(NOT_QUICK))"
+	$(BIN)/pytest --numprocesses 2 --dist loadfile -m "not ($(NOT_QUICK))"
 
 test-slow: $(VENV)/dev
 	$(BIN)/pytest -m "slow and not (gpu or data)"

@@ -1,12 +1,14 @@
 import os
 
-# Threads that wait by spinning slow each other down where processes share few cores. Read when torch is imported.
+# One thread each, in the processes that tests start too: two workers and those share few cores, and tiny tensors are
+# slower on several threads. Threads that wait sleep instead of spinning. Read when torch and numpy are imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 import pytest
 import torch
 
-torch.set_num_threads(1)  # tiny tensors are slower on several threads
+torch.set_num_threads(1)
 if not torch.cuda.is_available():  # Triton reads it when it is imported: kernels then run on the CPU, slowly
     os.environ.setdefault("TRITON_INTERPRET", "1")
 

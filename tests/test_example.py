@@ -13,7 +13,7 @@ def test_the_worked_example_finds_the_digits(tmp_path, monkeypatch, capsys):
     assert '"stage1.epochs": 30' in code
     monkeypatch.chdir(tmp_path)
     names = {"__name__": "example"}
-    exec(compile(code.replace('"stage1.epochs": 30', '"stage1.epochs": 12'), "example.md", "exec"), names)
+    exec(compile(code.replace('"stage1.epochs": 30', '"stage1.epochs": 4'), "example.md", "exec"), names)
     assert set(names["model"].classes_) == {*"02468", *(f"novel-0{i}" for i in range(1, 6))}
     exported = [path for path in (tmp_path / "sorted").rglob("*.png")]
     assert len(exported) == len(list((tmp_path / "pile").iterdir()))

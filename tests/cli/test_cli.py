@@ -19,10 +19,22 @@ def newfound(*words, cwd=None):
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd)
 
 
+def called(words, monkeypatch, capsys):
+    """The exit status, standard output and standard error of a command, run in this process without progress."""
+    monkeypatch.setattr(sys, "argv", ["newfound", *map(str, words), "--quiet"])
+    return cli._status(), *capsys.readouterr()
+
+
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory):
+def quiet(tmp_path_factory):
+    """A run with --quiet, and what its process said."""
     run = tmp_path_factory.mktemp("finished") / "run"
-    done = newfound("discover", "--dataset", "digits", *QUICK, "--out", run)
+    return run, newfound("discover", "--dataset", "digits", *QUICK, "--out", run, "--quiet")
+
+
+@pytest.fixture
+def finished(quiet):
+    run, done = quiet
     assert done.returncode == 0, done.stderr
     return run
 
@@ -68,7 +80,7 @@ def test_importing_newfound_imports_no_torch():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_folder_becomes_categories_in_one_command(folders):
+def test_a_folder_becomes_categories_in_one_command(folders, monkeypatch, capsys):
     out = folders / "run"
     words = ["--labelled", folders / "known", "--unlabelled", folders / "pile", "--novel", 2, "--out", out]
     small = ["--set", "network=tiny", "--set", "data.size=16", "--set", "stage1.epochs=15", "--set", "stage1.batch=8"]
@@ -91,29 +103,30 @@ def test_a_folder_becomes_categories_in_one_command(folders):
 
     truth = folders / "truth.csv"
     truth.write_text("image,label\n" + "".join(f"{i:02d}.png,{'rows' if i % 2 else 'columns'}\n" for i in range(24)))
-    judged = newfound("evaluate", out, "--answers", truth, "--json")
-    assert judged.returncode == 0, judged.stderr
-    accuracy = json.loads(judged.stdout)["unlabelled"]["accuracy"]
+    status, judged, errors = called(["evaluate", out, "--answers", truth, "--json"], monkeypatch, capsys)
+    assert status == 0, errors
+    accuracy = json.loads(judged)["unlabelled"]["accuracy"]
     assert accuracy > 0.9
     assert json.loads((out / "result.json").read_text())["unlabelled"]["accuracy"] == accuracy
 
-    untold = newfound("evaluate", out)
-    assert untold.returncode == 2
-    assert "nobody told" in untold.stderr
+    status, _, errors = called(["evaluate", out], monkeypatch, capsys)
+    assert status == 2
+    assert "nobody told" in errors
 
-    named = newfound("predict", out, folders / "known" / "disc", folders / "pile" / "00.png", "--json")
-    assert named.returncode == 0, named.stderr
-    rows = json.loads(named.stdout)
+    words = ["predict", out, folders / "known" / "disc", folders / "pile" / "00.png", "--json"]
+    status, named, errors = called(words, monkeypatch, capsys)
+    assert status == 0, errors
+    rows = json.loads(named)
     assert len(rows) == 13
     assert sum(row["category"] == "disc" for row in rows[:12]) >= 10
     assert rows[12]["category"].startswith("novel-")
 
 
-def test_a_finished_run_evaluates_again_to_the_same_figures(finished):
+def test_a_finished_run_evaluates_again_to_the_same_figures(finished, monkeypatch, capsys):
     before = json.loads((finished / "result.json").read_text())
-    again = newfound("evaluate", finished, "--json")
-    assert again.returncode == 0, again.stderr
-    figures = json.loads(again.stdout)
+    status, again, errors = called(["evaluate", finished, "--json"], monkeypatch, capsys)
+    assert status == 0, errors
+    figures = json.loads(again)
     assert figures["unlabelled"] == before["unlabelled"]
     assert figures["test"] == before["test"]
     assert set(figures["test"]) == {"paper", "single", "strict", "task-aware"}
@@ -127,8 +140,8 @@ def test_resuming_a_finished_run_changes_nothing(finished):
     assert {p: p.read_bytes() for p in finished.rglob("*") if p.is_file()} == before
 
 
-def test_quiet_keeps_standard_error_empty(tmp_path):
-    done = newfound("discover", "--dataset", "digits", *QUICK, "--out", tmp_path / "run", "--quiet")
+def test_quiet_keeps_standard_error_empty(quiet):
+    _, done = quiet
     assert (done.returncode, done.stderr) == (0, "")
     assert "novel-05" in done.stdout
 
@@ -181,7 +194,7 @@ def test_wrong_calls_end_with_one_line_and_status_2(tmp_path, finished, monkeypa
     assert (done.returncode, done.stdout, done.stderr.splitlines()[-1]) == (2, "", lines[0])
 
 
-def test_changed_images_stop_a_resume(tmp_path, finished):
+def test_changed_images_stop_a_resume(tmp_path, finished, monkeypatch, capsys):
     import shutil
 
     run = tmp_path / "run"
@@ -189,9 +202,9 @@ def test_changed_images_stop_a_resume(tmp_path, finished):
     (run / "result.json").unlink()
     record = json.loads((run / "collection.json").read_text())
     (run / "collection.json").write_text(json.dumps(record | {"fingerprint": "0" * 32, "labelled": 1}))
-    done = newfound("resume", run)
-    assert done.returncode == 2
-    assert "have changed since it began (labelled 1 then" in done.stderr
+    status, _, errors = called(["resume", run], monkeypatch, capsys)
+    assert status == 2
+    assert "have changed since it began (labelled 1 then" in errors
 
 
 def test_ctrl_c_leaves_a_run_that_resumes(tmp_path):
@@ -246,21 +259,11 @@ def test_a_failure_that_names_no_file_keeps_its_traceback(monkeypatch, capsys):
 
 
 def test_a_loss_that_is_no_number_is_one_line_and_status_1(monkeypatch, capsys, tmp_path):
-    done = newfound(
-        "discover",
-        "--dataset",
-        "digits",
-        "--method",
-        "kmeans",
-        "--set",
-        "stage1.lr=1e30",
-        "--out",
-        tmp_path / "run",
-        "--quiet",
-    )
-    assert done.returncode == 1
-    assert done.stderr.startswith("newfound: the loss is no longer a number")
-    assert len(done.stderr.splitlines()) == 1
+    words = ["discover", "--dataset", "digits", "--method", "kmeans", "--set", "stage1.lr=1e30"]
+    status, _, errors = called([*words, "--out", tmp_path / "run"], monkeypatch, capsys)
+    assert status == 1
+    assert errors.startswith("newfound: the loss is no longer a number")
+    assert len(errors.splitlines()) == 1
 
     class Other(RuntimeError):
         pass
@@ -269,12 +272,6 @@ def test_a_loss_that_is_no_number_is_one_line_and_status_1(monkeypatch, capsys, 
     with pytest.raises(Other):
         status_of(Other("mine"), monkeypatch, capsys)
     assert status_of(Diverged("no number"), monkeypatch, capsys) == (1, ["newfound: no number"])
-
-
-def called(words, monkeypatch, capsys):
-    """The exit status and standard error of a command, run in this process."""
-    monkeypatch.setattr(sys, "argv", ["newfound", *map(str, words), "--quiet"])
-    return cli._status(), capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -294,7 +291,7 @@ def test_wrong_settings_are_refused_before_the_run_folder_is_made(words, complai
     made = []
     monkeypatch.setattr("newfound.runs.discovery.claimed", made.append)
     call = ["discover", "--dataset", "digits", "--method", "kmeans", *words, "--out", tmp_path / "run"]
-    status, errors = called(call, monkeypatch, capsys)
+    status, _, errors = called(call, monkeypatch, capsys)
     assert status == 2
     assert len(errors.splitlines()) == 1
     assert complaint in errors
@@ -305,7 +302,7 @@ def test_wrong_settings_are_refused_before_the_run_folder_is_made(words, complai
 def test_a_wrong_place_for_the_run_is_one_line_and_status_2(place, complaint, folders, monkeypatch, capsys):
     (folders / "file").write_text("mine")
     trees = ["--labelled", folders / "known", "--unlabelled", folders / "pile", "--novel", 2]
-    status, errors = called(["discover", *trees, "--out", folders / place], monkeypatch, capsys)
+    status, _, errors = called(["discover", *trees, "--out", folders / place], monkeypatch, capsys)
     assert status == 2
     assert len(errors.splitlines()) == 1
     assert complaint in errors
@@ -323,10 +320,10 @@ def test_ctrl_c_says_how_to_go_on_wherever_it_comes(monkeypatch, capsys, tmp_pat
     with monkeypatch.context() as patch:
         patch.setattr(discovery, "read_call", interrupt)
         found = called(words, monkeypatch, capsys)
-    assert found == (130, "newfound: interrupted before the run began; call again\n")
+    assert found == (130, "", "newfound: interrupted before the run began; call again\n")
     monkeypatch.setattr(discovery, "_write_assignments", interrupt)
     found = called(words, monkeypatch, capsys)
-    assert found == (130, f"newfound: interrupted; go on with `newfound resume {run}`\n")
+    assert found == (130, "", f"newfound: interrupted; go on with `newfound resume {run}`\n")
 
 
 @pytest.mark.parametrize("module", ["typer", "torch"])
@@ -343,6 +340,6 @@ def test_resume_takes_a_device(tmp_path, finished, monkeypatch, capsys):
     run = tmp_path / "run"
     shutil.copytree(finished, run)
     (run / "result.json").unlink()
-    status, errors = called(["resume", run, "--device", "tpu"], monkeypatch, capsys)
+    status, _, errors = called(["resume", run, "--device", "tpu"], monkeypatch, capsys)
     assert status == 2
     assert "--device tpu" in errors

@@ -239,6 +239,17 @@ def test_an_empty_category_begins_with_a_row_that_can_learn(kind):
 OPTIONS = {"prototypes.labels_from": "swapped", "prototypes.balance": "batch", "classifier": "cosine"}
 
 
+def short_run(out, changes):
+    return discovery.discover(dataset="digits-rehearsal", method="apl", out=out, settings=TINY | changes, threads=1)
+
+
+@pytest.fixture(scope="module")
+def whole_runs(tmp_path_factory):
+    """Run folders of short runs that nobody stopped: without and with OPTIONS."""
+    folder = tmp_path_factory.mktemp("whole")
+    return {bool(changes): short_run(folder / str(len(changes)), changes).folder for changes in ({}, OPTIONS)}
+
+
 @pytest.mark.parametrize(
     ("victim", "at", "changes"),
     [
@@ -250,11 +261,8 @@ OPTIONS = {"prototypes.labels_from": "swapped", "prototypes.balance": "batch", "
         ("stage2-1", 25, OPTIONS),
     ],
 )
-def test_a_run_stopped_in_either_stage_resumes_bit_for_bit(tmp_path, monkeypatch, victim, at, changes):
-    def run(out):
-        return discovery.discover(dataset="digits-rehearsal", method="apl", out=out, settings=TINY | changes, threads=1)
-
-    whole = run(tmp_path / "whole").folder
+def test_a_run_stopped_in_either_stage_resumes_bit_for_bit(tmp_path, monkeypatch, whole_runs, victim, at, changes):
+    whole = whole_runs[bool(changes)]
     real = {cls: cls.step for cls in (Representation, SelfTraining)}
 
     def stopping(self, batch, t):
@@ -265,7 +273,7 @@ def test_a_run_stopped_in_either_stage_resumes_bit_for_bit(tmp_path, monkeypatch
     for cls in real:
         monkeypatch.setattr(cls, "step", stopping)
     with pytest.raises(Interrupted):
-        run(tmp_path / "stopped")
+        short_run(tmp_path / "stopped", changes)
     for cls, step in real.items():
         monkeypatch.setattr(cls, "step", step)
     again = discovery.resume(tmp_path / "stopped").folder

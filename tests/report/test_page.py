@@ -158,7 +158,7 @@ def test_only_the_pages_own_script_and_style_may_run(tmp_path):
 @pytest.mark.parametrize(
     "size",
     [
-        {"n_novel": 500, "n_images": 8000, "side": 96, "noise": 60},
+        pytest.param({"n_novel": 500, "n_images": 8000, "side": 96, "noise": 60}, marks=pytest.mark.slow),
         {"n_novel": 2500, "n_images": 7000, "side": 32, "noise": 80},
         {"n_novel": 2, "n_images": 6000, "side": 96, "noise": 60},
     ],

@@ -7,22 +7,27 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 from methods_tiny import TINY
 from safetensors.torch import load_file
 
-KILLS = 4
-STEPS = 400
+import newfound
+
+STEPS = {"kmeans": 10, "apl": 41}
+"""Steps of an epoch of stage I."""
 
 
 def command(*words: object) -> list[str]:
     return [sys.executable, "-m", "newfound", *map(str, words)]
 
 
-def discover(out: Path, method: str, threads: int) -> list[str]:
-    changes = {"stage1.epochs": 40, "log_every": 3}
-    if method == "apl":
-        changes = TINY | changes | {"stage1.epochs": 10, "stage1.batch": 33}
-    settings = [word for name, value in changes.items() for word in ("--set", f"{name}={value}")]
+def short(method: str, epochs: int) -> dict[str, object]:
+    changes = {"stage1.epochs": epochs, "log_every": 3}
+    return TINY | changes | {"stage1.batch": 33} if method == "apl" else changes
+
+
+def discover(out: Path, method: str, threads: int, epochs: int) -> list[str]:
+    settings = [word for name, value in short(method, epochs).items() for word in ("--set", f"{name}={value}")]
     words = ["--dataset", "digits", "--method", method, "--threads", threads, "--quiet"]
     return command("discover", *words, *settings, "--out", out)
 
@@ -40,18 +45,32 @@ def steps_done(run: Path) -> int:
     return max((int(path.name[-9:]) for path in (run / "checkpoint").glob("stage1-*")), default=-1)
 
 
+@pytest.fixture(autouse=True)
+def threads_as_before():
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.mark.parametrize(
-    ("method", "threads"),
-    [*(pytest.param("kmeans", n, marks=pytest.mark.slow) for n in (1, 2)), ("apl", 2)],
+    ("method", "threads", "epochs", "kills"),
+    [
+        ("apl", 1, 3, 1),
+        pytest.param("apl", 2, 10, 4, marks=pytest.mark.slow),
+        pytest.param("kmeans", 1, 40, 4, marks=pytest.mark.slow),
+        pytest.param("kmeans", 2, 40, 4, marks=pytest.mark.slow),
+    ],
 )
-def test_a_killed_run_resumes_bit_for_bit(tmp_path, method, threads):
-    subprocess.run(discover(tmp_path / "whole", method, threads), check=True, capture_output=True)
+def test_a_killed_run_resumes_bit_for_bit(tmp_path, method, threads, epochs, kills):
+    """Killed in stage I and once more at its end."""
+    settings = short(method, epochs)
+    newfound.discover(dataset="digits", method=method, threads=threads, settings=settings, out=tmp_path / "whole")
     rng = random.Random(threads)
     run = tmp_path / "killed"
-    instants = [*sorted(rng.randrange(STEPS) for _ in range(KILLS)), STEPS]
-    for instant in instants:
+    steps = epochs * STEPS[method]
+    for instant in [*sorted(rng.randrange(steps) for _ in range(kills)), steps]:
         started = (run / "settings.yaml").exists()
-        words = command("resume", run, "--quiet") if started else discover(run, method, threads)
+        words = command("resume", run, "--quiet") if started else discover(run, method, threads, epochs)
         process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         while steps_done(run) < instant and process.poll() is None:
             time.sleep(0.002)
@@ -59,7 +78,7 @@ def test_a_killed_run_resumes_bit_for_bit(tmp_path, method, threads):
         process.kill()
         process.wait()
     assert not (run / "result.json").exists(), "the run was over before the last kill"
-    subprocess.run(command("resume", run, "--quiet"), check=True, capture_output=True)
+    newfound.resume(run)
     expected, got = contents(tmp_path / "whole"), contents(run)
     assert got.keys() == expected.keys()
     assert [name for name in expected if got[name] != expected[name]] == []
