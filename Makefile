@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 NOT_QUICK := slow or page or gpu or data
 
-.PHONY: demo test test-slow test-page lint wheel clean
+.PHONY: demo test test-slow test-page lint snapshots wheel clean
 
 demo: $(VENV)/core
 	$(BIN)/newfound demo
@@ -25,6 +25,9 @@ lint: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+snapshots: $(VENV)/dev
+	$(BIN)/python tests/plan/test_snapshots.py
 
 wheel: $(VENV)/dev
 	rm -rf build

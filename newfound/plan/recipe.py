@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
@@ -102,16 +103,41 @@ def recipe_names() -> list[str]:
 
 
 def load_recipe(name: str) -> dict[str, Any]:
-    """The recipe of that name inside the package, or the YAML file at that path."""
-    if name in recipe_names():
-        text = (resources.files("newfound") / "recipes" / f"{name}.yaml").read_text(encoding="utf-8")
-    else:
-        try:
-            with open(name, encoding="utf-8") as file:
-                text = file.read()
-        except (OSError, UnicodeDecodeError):
-            known = ", ".join(recipe_names())
-            raise UserError(
-                f"there is no recipe {name}, nor a readable file of that name; there are: {known}"
-            ) from None
-    return load_yaml(text, f"recipe {name}")
+    """The recipe of that name inside the package, or the YAML file at that path, over what its ``base`` says."""
+    return _over_base(name, f"recipe {name}", ())
+
+
+def _over_base(name: str, where: str, above: tuple[str, ...]) -> dict[str, Any]:
+    """``load_recipe`` for a recipe that those ``above`` have as their base; errors begin with ``where``."""
+    packaged = name in recipe_names()
+    try:
+        place = name if packaged else os.path.realpath(name)
+        if packaged:
+            text = (resources.files("newfound") / "recipes" / f"{name}.yaml").read_text(encoding="utf-8")
+        else:
+            text = Path(name).read_text(encoding="utf-8")
+    except (OSError, ValueError):  # there is none, or it is no text, or its name has a null in it
+        known = ", ".join(recipe_names())
+        found = f"there is no recipe {name}, nor a readable file of that name; there are: {known}"
+        raise UserError(f"{where}, base: {found}" if above else found) from None
+    if place in above:
+        raise UserError(f"{where}: base {name} goes in a circle; the last of a chain of recipes has no base")
+    mapping = load_yaml(text, f"recipe {name}")
+    if "base" not in mapping:
+        return mapping
+    base = mapping.pop("base")
+    if not isinstance(base, str):
+        raise UserError(f"recipe {name}: base is {brief(base)}; it has to be the name of a recipe, or a path")
+    if base not in recipe_names():
+        base = os.path.join(os.path.dirname(name), base)
+    return _merged(_over_base(base, f"recipe {name}", (*above, place)), mapping)
+
+
+def _merged(base: dict[str, Any], mapping: dict[str, Any]) -> dict[str, Any]:
+    """``mapping`` over ``base``: nested names one by one, anything else replaced."""
+    both = {
+        name: _merged(base[name], value)
+        for name, value in mapping.items()
+        if isinstance(value, dict) and isinstance(base.get(name), dict)
+    }
+    return base | mapping | both
