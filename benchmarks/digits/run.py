@@ -12,15 +12,16 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
-import platform
 import statistics
-import subprocess
+import sys
 import time
 from concurrent.futures import ProcessPoolExecutor
-from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+
+sys.path.append(str(Path(__file__).parents[1]))
+from record import begin, write
 
 HERE = Path(__file__).parent
 LITERAL: dict[str, Any] = {"prototypes.soft": False, "prototypes.balance": "first_of_epoch"}
@@ -96,8 +97,7 @@ def main() -> None:
     if options.page:
         (HERE.parents[1] / "docs" / "digits.md").write_text(page(json.loads(options.out.read_text())))
         return
-    from newfound import __version__
-    from newfound.plan.recipe import load_recipe, parse_changes
+    from newfound.plan.recipe import parse_changes, resolve_settings
 
     if options.rehearse:
         splits = list(itertools.combinations((0, 2, 4, 6, 8), 2))
@@ -123,19 +123,17 @@ def main() -> None:
     from newfound.progress import Reporter
     from newfound.runs.demo import pixel_rows
 
-    git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=HERE, capture_output=True, text=True).stdout.strip()
+    settings = {
+        name: resolve_settings(method, f"{method}-digits", changes) for name, (method, changes) in VARIANTS.items()
+    }
+    torch.set_num_threads(1)  # as each run has
     record = {
         "what": "novel accuracy on the unlabelled digits",
-        "newfound": __version__,
-        "commit": git or None,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "hardware": f"{platform.processor() or platform.machine()}, 1 thread a run",
-        "versions": {"python": platform.python_version(), "torch": torch.__version__},
-        "settings": {name: load_recipe(f"{name}-digits") for name in ("apl", "kmeans")},
+        **begin(settings=settings, seed=range(options.seeds)),
         "raw_pixels": pixel_rows(read_digits(0), 0, Reporter(quiet=True)),
         "results": {name: summary(runs) for name, runs in done.items()},
     }
-    options.out.write_text(json.dumps(record, indent=1) + "\n")
+    write(options.out, record)
     for name, result in record["results"].items():
         print(f"{name}: {result['mean']:.1%} ± {result['deviation']:.1%}")
 

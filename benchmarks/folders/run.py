@@ -12,23 +12,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import yaml
 from make import KINDS, make
 
-from newfound import __version__
+sys.path.append(str(Path(__file__).parents[1]))
+from record import begin, write
+
 from newfound.cluster.kmeans import kmeans
 from newfound.data.answers import read_answers
 from newfound.data.collection import Reading
@@ -163,7 +161,6 @@ def main() -> None:
         return
     if not options.data or not options.fashion:
         parser.error("--data and --fashion say where the images are")
-    git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=HERE, capture_output=True, text=True).stdout.strip()
     roots = {"fashion": options.fashion, "omniglot": options.data, "cifar": options.data}
     with tempfile.TemporaryDirectory() as place:
         done = {name: [run_one(name, roots[name], seed, Path(place)) for seed in options.seeds] for name in KINDS}
@@ -172,18 +169,13 @@ def main() -> None:
         assert run.pop("settings") == settings
     record = {
         "what": "novel accuracy on small folders",
-        "newfound": __version__,
-        "commit": git,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "hardware": f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores that other work shared",
-        "versions": {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__},
+        **begin(settings=settings, seed=options.seeds),
         "ways": WAYS,
         "commands": COMMANDS,
-        "settings": settings,
         "results": {name: {**vars(KINDS[name]), "runs": runs} for name, runs in done.items()},
         "notes": NOTES,
     }
-    options.out.write_text(json.dumps(record, indent=1) + "\n")
+    write(options.out, record)
 
 
 if __name__ == "__main__":

@@ -13,18 +13,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import statistics
-import subprocess
+import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from newfound.config.mapping import to_mapping
+sys.path.append(str(Path(__file__).parents[1]))
+from record import begin, write
+
 from newfound.data.cache import default_cache
 from newfound.data.cifar import read_cifar100
 from newfound.data.collection import Pool, Reading, assemble
@@ -87,19 +87,14 @@ def main() -> None:
     settings = resolve_settings(METHOD, METHOD, parse_changes(options.set))
     runs = [run_one(whole, seed, settings, options.cache) for seed in options.seeds]
     means = {name: statistics.mean(run["accuracy"][name] for run in runs) for name in runs[0]["accuracy"]}
-    commit = subprocess.check_output(["git", "rev-parse", "HEAD"], text=True, cwd=Path(__file__).parent).strip()
     record = {
         "data": f"CIFAR-100, {CLASSES} classes known and {CLASSES} novel of the classes 0 to 79, {EACH} images each",
         "mean": means,
         "runs": runs,
-        "settings": to_mapping(settings),
-        "hardware": f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads",
-        "versions": {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__},
-        "commit": commit,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        **begin(settings=settings, seed=options.seeds),
     }
     if not options.print:
-        RECORD.write_text(json.dumps(record, indent=1) + "\n")
+        write(RECORD, record)
     print(json.dumps({"mean": means, "runs": runs}, indent=1))
 
 

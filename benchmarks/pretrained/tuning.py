@@ -12,19 +12,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import statistics
-import subprocess
+import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from run import METHOD, draw
 
-from newfound.config.mapping import to_mapping
+sys.path.append(str(Path(__file__).parents[1]))
+from record import begin, write
+
 from newfound.data.cache import default_cache
 from newfound.data.cifar import read_cifar100
 from newfound.data.collection import Reading
@@ -80,10 +79,7 @@ def main() -> None:
     record: dict[str, Any] = {
         "data": f"CIFAR-100, {CLASSES} classes known and {CLASSES} novel of the classes 0 to 79, {EACH} images each",
         "ways": [],
-        "settings": to_mapping(resolve_settings(METHOD, METHOD, {})),
-        "hardware": f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads",
-        "versions": {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__},
-        "commit": subprocess.check_output(["git", "rev-parse", "HEAD"], text=True, cwd=Path(__file__).parent).strip(),
+        **begin(settings=resolve_settings(METHOD, METHOD, {}), seed=options.seeds),
     }
     for way in options.ways:
         blocks, lr = way.split(":")
@@ -94,8 +90,7 @@ def main() -> None:
             print(way, json.dumps(runs[-1]), flush=True)
         means = {name: statistics.mean(run[name] for run in runs) for name in ("frozen", "tuned")}
         record["ways"].append({"blocks": int(blocks), "lr": float(lr), "mean": means, "runs": runs})
-        record["date"] = datetime.now(UTC).isoformat(timespec="seconds")
-        (HERE / options.record).write_text(json.dumps(record, indent=1) + "\n")
+        write(HERE / options.record, record)
 
 
 if __name__ == "__main__":

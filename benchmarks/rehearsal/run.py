@@ -16,18 +16,18 @@ import argparse
 import copy
 import importlib
 import json
-import platform
 import re
-import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-HERE = Path(__file__).parent
+sys.path.append(str(Path(__file__).parents[1]))
+from record import begin, write
+
 OTHERS = ("mixed", "fashion")
 """Rehearsals that only this benchmark knows, each in a module of its own."""
 
@@ -173,19 +173,15 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, help="The folder for encoders of stage I.")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
-    import torch
+    from newfound.engine.device import pick_device
+    from newfound.plan.recipe import parse_changes, resolve_settings
 
-    from newfound.engine.device import describe_device, pick_device
-    from newfound.plan.recipe import parse_changes
-
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=HERE, check=False)
+    recipe, changed = recipe_of(options.dataset), parse_changes(options.set)
+    settings = resolve_settings("apl", recipe, changed)
     record: dict[str, Any] = {
         "what": f"APL in rehearsal on {options.dataset}: labelled classes play the novel ones",
-        "recipe": recipe_of(options.dataset),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": commit.stdout.strip() or "unknown",
-        "hardware": describe_device(pick_device(options.device)),
-        "versions": {"python": platform.python_version(), "torch": torch.__version__},
+        "recipe": recipe,
+        **begin(settings=settings, seed=options.seed or [0], device=pick_device(options.device)),
         "runs": {},
     }
 
@@ -196,7 +192,7 @@ def main() -> None:
 
     def done(part: str, name: str, found: dict[str, Any]) -> None:
         longest[part] = max(longest[part], found["seconds"])
-        options.out.write_text(json.dumps(record, indent=1) + "\n")
+        write(options.out, record)
         last = found["last"] if "last" in found else found["stage1"][-1]
         print(name, found["accuracy"], last, found["seconds"], flush=True)
 
@@ -211,7 +207,7 @@ def main() -> None:
             if not fits("run"):
                 print(f"no time left for {name}", flush=True)
                 continue
-            changes = parse_changes(options.set) | own
+            changes = changed | own
             kept = options.keep and options.keep / f"{options.dataset}-{name}-{seed}.safetensors"
             found, run = rehearsal.stage1(changes, kept)
             record["runs"][f"{name}, seed {seed}"] = run

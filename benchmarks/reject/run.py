@@ -12,19 +12,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import statistics
-import subprocess
+import sys
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from newfound.config.mapping import to_mapping
+sys.path.append(str(Path(__file__).parents[1]))
+from record import begin, write
+
 from newfound.data.digits import read_split
 from newfound.data.holdout import set_aside
 from newfound.data.store import ImageStore
@@ -98,26 +98,14 @@ def main() -> None:
     for method in chosen.methods:
         found = {str(digit): run_one(method, digit) for digit in chosen.digits}
         mean = {k: statistics.mean(one[k] for one in found.values()) for k in ("known", "novel", "foreign")}
-        rows[method] = {"foreign_digits": found, "mean": mean, "settings": to_mapping(settings_of(method)), **_made()}
+        rows[method] = {"foreign_digits": found, "mean": mean, **begin(settings=settings_of(method), seed=0)}
         print(method, {name: f"{value:.1%}" for name, value in mean.items()}, flush=True)
-        _write(rows)
+        every = {name: settings_of(name) for name in RECIPES}
+        write(RECORD, {"reject": REJECT, **begin(settings=every, seed=0), "rows": rows})
 
 
 def settings_of(method: str) -> Any:
     return resolve_settings(method, RECIPES[method], {})
-
-
-def _made() -> dict[str, Any]:
-    """When and with what a row was made; "+" after the commit means that files differed from it."""
-    git = ["git", "-C", str(RECORD.parent)]
-    commit = subprocess.check_output([*git, "rev-parse", "HEAD"], text=True).strip()
-    changed = subprocess.check_output([*git, "status", "--porcelain", "--", ":(top)*.py"], text=True).strip()
-    return {
-        "commit": commit + ("+" if changed else ""),
-        "hardware": f"{platform.machine()}, 1 thread",
-        "versions": {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__},
-        "date": datetime.now(UTC).date().isoformat(),
-    }
 
 
 def table(record: dict[str, Any]) -> str:
@@ -131,10 +119,6 @@ def table(record: dict[str, Any]) -> str:
         name = f"{method}, on the pixels" if method == "apl-features" else method
         lines.append(f"| {name} |" + "".join(f" {row['mean'][part]:.1%} |" for part in row["mean"]) + f" {span} |")
     return "\n".join(lines) + "\n"
-
-
-def _write(rows: dict[str, Any]) -> None:
-    RECORD.write_text(json.dumps({"reject": REJECT, "seed": 0, "rows": rows}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
+import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import torch
 from torch.profiler import ProfilerActivity, profile
 
+sys.path.append(str(Path(__file__).parents[1]))
+from record import begin, write
+
 from newfound.data.digits import read_digits
-from newfound.engine.device import describe_device
 from newfound.engine.loop import Engine, Training
 from newfound.methods.apl.representation import Representation
 from newfound.model import Encoder
@@ -56,9 +57,7 @@ def main() -> None:
     total = sum(entry.self_cpu_time_total for entry in table)
     record = {
         "what": "steps of APL's stage I on the digits under torch's profiler",
-        "hardware": describe_device(torch.device("cpu")),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "versions": {"python": platform.python_version(), "torch": torch.__version__},
+        **begin(settings=settings, seed=0),
         "steps": options.steps,
         "ms_per_step_profiled": round(1e3 * seconds / options.steps, 2),
         "operations": [
@@ -70,7 +69,7 @@ def main() -> None:
             for entry in table[:10]
         ],
     }
-    (HERE / "cpu.json").write_text(json.dumps(record, indent=1) + "\n")
+    write(HERE / "cpu.json", record)
     print(json.dumps(record, indent=1))
 
 

@@ -35,7 +35,7 @@ def page(record: dict[str, Any], cpu: dict[str, Any]) -> str:
         _paragraph(f"""
             Made from benchmarks/speed/h200.json by benchmarks/speed/page.py. Stage I of APL on CIFAR-10: ResNet-18
             with a 3 x 3 stem, batch {record["batch"]}, 2 views of 32 pixels and 6 of 16, head to 4,096 outputs, labels
-            over a bank of 25,000 features, bfloat16. {record["device"]}, PyTorch {record["versions"]["torch"]},
+            over a bank of 25,000 features, bfloat16. {_hardware(record)}, PyTorch {record["versions"]["torch"]},
             {record["date"][:10]}, commit {record["commit"][:12]}; all of it in one
             run, but where a note says otherwise."""),
         _table(["", "ms", "images/s", "TFLOP/s"], _steps(record)),
@@ -82,6 +82,10 @@ def page(record: dict[str, Any], cpu: dict[str, Any]) -> str:
         _table(["", "share", "calls a step", ""], largest),
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _hardware(record: dict[str, Any]) -> str:
+    return str(record.get("hardware") or record["device"])  # what older records call it
 
 
 def _entry(operation: dict[str, Any]) -> list[str]:

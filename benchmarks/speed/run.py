@@ -12,14 +12,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +24,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+sys.path.append(str(Path(__file__).parents[1]))
+from record import begin, write
+
 from newfound.cluster.kmeans import kmeans
 from newfound.data.collection import UNKNOWN, Collection, novel_tasks
 from newfound.data.store import ImageStore
 from newfound.engine.capture import WARM_UP, Captured
-from newfound.engine.device import SideStream, describe_device, fastest_kernels, precision
+from newfound.engine.device import SideStream, fastest_kernels, precision
 from newfound.engine.loop import Engine, Training
 from newfound.engine.optimiser import build_optimiser
 from newfound.evaluate.neighbours import vote
@@ -59,13 +59,17 @@ def random_collection(n: int, known: int, novel: int, size: int = 32) -> Collect
     return Collection(ImageStore(images), labels, tuple(map(str, range(known))), tasks)
 
 
+def settings(changes: dict[str, Any]) -> Any:
+    return resolve_settings("apl", "apl-cifar10", {**LABELS, **changes})
+
+
 class Bench:
     """A stage I on a device, its steps, and their times."""
 
     def __init__(self, device: torch.device, changes: dict[str, Any], *, images: int, known: int, novel: int) -> None:
         self.device = device
         self.collection = random_collection(images, known, novel)
-        self.settings = resolve_settings("apl", "apl-cifar10", {**LABELS, **changes})
+        self.settings = settings(changes)
         torch.manual_seed(0)
         self.engine = Engine(self.collection, device)
         self.generator = torch.Generator(device)
@@ -330,11 +334,6 @@ def rivals(bench: Bench) -> dict[str, Any]:
     return {"lightly": lightly_images_per_s(images), "kornia": kornia_ms(images)}
 
 
-def commit() -> str:
-    run = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, cwd=HERE, check=False)
-    return run.stdout.strip() or "unknown"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda")
@@ -348,17 +347,13 @@ def main() -> None:
     with fastest_kernels():
         record = measure(options, device)
     record = {
-        "device": describe_device(device),
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "commit": commit(),
-        "versions": {"python": platform.python_version(), "torch": torch.__version__},
+        **begin(settings=settings(TINY if options.tiny else {}), seed=0, device=device),
         "what": "stage I of APL, recipe apl-cifar10 with labels over a bank, 2 views of 32 px and 6 of 16 px, bfloat16",
         **record,
     }
-    text = json.dumps(record, indent=1)
     if options.out:
-        options.out.write_text(text + "\n")
-    print(text)
+        write(options.out, record)
+    print(json.dumps(record, indent=1))
 
 
 if __name__ == "__main__":

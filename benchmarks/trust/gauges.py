@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from pools import POOLS, Pool, embed, options, stamped, write
+from pools import POOLS, Pool, embed, options, write
 from scipy.stats import spearmanr
 
-from newfound.config.mapping import to_mapping
 from newfound.data.collection import Pool as Rows
 from newfound.data.collection import Reading, assemble
 from newfound.data.vectors import VectorStore
@@ -171,8 +170,8 @@ def main() -> None:
             results[key] = {"title": POOLS[name].__doc__, "runs": [run_one(name, pool, store, seed) for seed in some]}
     names = ("FEW", "FEW_KNOWN", "STRAY", "STABLE", "REHEARSED", "PARTED")
     bars = {name: getattr(trust, name) for name in names}
-    record = stamped() | {"what": "warnings and accuracy", "bad": BAD, "bars": bars}
-    write(RECORD, record | {"settings": to_mapping(SETTINGS), "results": results}, chosen)
+    record = {"what": "warnings and accuracy", "bad": BAD, "bars": bars, "results": results}
+    write(RECORD, record, chosen, SETTINGS)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from PIL import Image, ImageOps
-from pools import POOLS, Pool, options, stamped, write
+from pools import POOLS, Pool, options, write
 
 from newfound.data import look as bars
 from newfound.data.look import look
@@ -94,7 +94,7 @@ def main() -> None:
             }
             print(name, form, results[name]["forms"][form], flush=True)
     names = ("NEAR", "COLOURED", "MOST_COLOUR", "BACKGROUND", "BACKGROUND_IF_SMALL", "SMALL")
-    record = stamped() | {"what": "what the look sees", "bars": {name: getattr(bars, name) for name in names}}
+    record = {"what": "what the look sees", "bars": {name: getattr(bars, name) for name in names}}
     write(RECORD, record | {"seeds": chosen.seeds, "symbols": SYMBOLS, "results": results}, chosen)
 
 

@@ -95,7 +95,7 @@ was chosen on scikit-learn's digits ([export.md](export.md)). Methods that train
 def page(records: dict[str, Any]) -> str:
     """The page that the records make."""
     made = [
-        f"{name}.json: commit {record['commit'][:12]}, {record['date']}, {record['hardware']}, PyTorch "
+        f"{name}.json: commit {record['commit'][:12]}, {record['date'][:10]}, {record['hardware']}, PyTorch "
         f"{record['versions']['torch']}"
         for name, record in records.items()
     ]

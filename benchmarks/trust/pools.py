@@ -9,11 +9,9 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import platform
-import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,10 @@ import numpy as np
 import torch
 from PIL import Image
 from sklearn.datasets import load_digits
+
+sys.path.append(str(Path(__file__).parents[1]))
+from record import begin
+from record import write as write_record
 
 from newfound.data.cache import default_cache
 from newfound.data.cifar import read_cifar10, read_cifar100
@@ -143,21 +145,11 @@ def options(what: str | None, seeds: int) -> Options:
     return Options(roots, chosen.cache, chosen.seeds, chosen.first, chosen.print)
 
 
-def stamped() -> dict[str, Any]:
-    """What every record says of its making; "+" after the commit means that files differed from it."""
-    git = ["git", "-C", str(Path(__file__).parent)]
-    commit = subprocess.check_output([*git, "rev-parse", "HEAD"], text=True).strip()
-    changed = subprocess.check_output([*git, "status", "--porcelain", "--", ":(top)*.py"], text=True).strip()
-    return {
-        "commit": commit + ("+" if changed else ""),
-        "date": datetime.now(UTC).date().isoformat(),
-        "hardware": f"{platform.machine()}, 1 thread",
-        "versions": {"python": platform.python_version(), "torch": torch.__version__, "numpy": np.__version__},
-    }
-
-
-def write(path: Path, record: dict[str, Any], chosen: Options) -> None:
+def write(path: Path, record: dict[str, Any], chosen: Options, settings: Any = None) -> None:
+    """Write the record, with ``settings`` where something was trained, or print it."""
+    seeds = range(chosen.first, chosen.first + chosen.seeds)
+    record = begin(settings=settings or {}, seed=seeds) | record
     if chosen.show:
         print(json.dumps(record, indent=1))
     else:
-        path.write_text(json.dumps(record, indent=1) + "\n")
+        write_record(path, record)

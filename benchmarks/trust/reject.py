@@ -19,9 +19,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from pools import POOLS, Pool, embed, options, stamped, write
+from pools import POOLS, Pool, embed, options, write
 
-from newfound.config.mapping import to_mapping
 from newfound.data.collection import Pool as Rows
 from newfound.data.collection import Reading, assemble
 from newfound.data.holdout import set_aside
@@ -133,10 +132,9 @@ def main() -> None:
             runs = [run_one(method, split(pool, draw, stores[method], seed), seed) for seed in range(seeds)]
             key = name if method == "apl-features" else f"{name}, {method}"
             results[key] = {"title": POOLS[name].__doc__, **asdict(draw), "runs": runs}
-    settings = {method: to_mapping(one) for method, one in SETTINGS.items()}
-    record = stamped() | {"what": "shares rejected", "shares": SHARES, "settings": settings, "results": results}
+    record = {"what": "shares rejected", "shares": SHARES, "results": results}
     print(table(record))
-    write(RECORD, record, chosen)
+    write(RECORD, record, chosen, dict(SETTINGS))
 
 
 if __name__ == "__main__":

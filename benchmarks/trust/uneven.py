@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 from gauges import MOST, SETTINGS, Situation, gather
-from pools import POOLS, Pool, embed, options, stamped, write
+from pools import POOLS, Pool, embed, options, write
 
 from newfound.cluster.consensus import consensus
 from newfound.cluster.uneven import uneven
@@ -72,7 +72,7 @@ def main() -> None:
         pool = POOLS[name](chosen.roots[name])
         store = VectorStore(torch.from_numpy(embed(pool, chosen.cache)))
         results[name] = {str(t): [run_one(name, pool, store, t, seed) for seed in seeds] for t in TIMES}
-    write(RECORD, stamped() | {"what": "clusters of categories that differ in size", "results": results}, chosen)
+    write(RECORD, {"what": "clusters of categories that differ in size", "results": results}, chosen, SETTINGS)
 
 
 if __name__ == "__main__":
