@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 NOT_QUICK := slow or page or gpu or data
 
-.PHONY: demo test test-slow test-page lint snapshots wheel clean
+.PHONY: demo test test-slow test-page lint results snapshots wheel clean
 
 demo: $(VENV)/core
 	$(BIN)/newfound demo
@@ -28,6 +28,9 @@ lint: $(VENV)/dev
 
 snapshots: $(VENV)/dev
 	$(BIN)/python tests/plan/test_snapshots.py
+
+results: $(VENV)/core
+	$(BIN)/python benchmarks/tables/page.py
 
 wheel: $(VENV)/dev
 	rm -rf build

@@ -1,47 +1,226 @@
-"""Two rows of the paper's tables from one stage I."""
+"""The queue of the tables: what it runs, when it stops, what it leaves."""
 
+import importlib
 import json
 import sys
 from pathlib import Path
 
 import pytest
+import yaml
+
+from newfound import discover
 
 TABLES = Path(__file__).parents[2] / "benchmarks" / "tables"
-SMALL = ["stage1.epochs=1", "stage1.warmup_epochs=0", "dino.hidden=32", "dino.out=64", "views.extra=2"]
+MODULES = ("rows", "run", "page", "one", "record")
+QUICK = {"network": "tiny", "stage1.epochs": 1}
+
+STANDS_FOR_A_RUN = """
+import json, pathlib, sys, time
+name, out = sys.argv[sys.argv.index("--run") + 1], pathlib.Path(sys.argv[sys.argv.index("--out") + 1])
+here = pathlib.Path(__file__).parent
+with (here / "order").open("a") as file:
+    file.write(name + "\\n")
+if "failing" in name:
+    raise SystemExit("the row cannot be run")
+if "endless" in name:
+    time.sleep(600)
+while "together" in name and (here / "order").read_text().count("together") < 2:
+    time.sleep(0.05)
+part = {"accuracy": 0.5}
+fields = dict.fromkeys(("commit", "date", "versions", "settings", "seed"), "")
+seconds = {"stage1": 1.0, "since_start": 2.0}
+figures = {"unlabelled": part, "earlier": {"stage1": part}, "test": None, "seconds": seconds}
+out.write_text(json.dumps({"hardware": "a machine", **fields, **figures}))
+"""
 
 
 @pytest.fixture
-def record(monkeypatch, tmp_path):
-    monkeypatch.syspath_prepend(str(TABLES))
-    sys.modules.pop("run", None)
-    import run
-
-    def record(folder, settings, *more):
-        words = ["--dataset", "digits", "--out", str(tmp_path / folder), *more]
-        words += [word for text in SMALL + settings for word in ("--set", text)]
-        monkeypatch.setattr(sys, "argv", ["run.py", *words])
-        run.main()
-        return {path.name: json.loads(path.read_text()) for path in (tmp_path / folder).iterdir()}
-
-    yield record
-    sys.modules.pop("run", None)
+def tables(monkeypatch, tmp_path):
+    """The modules of the benchmark, by name."""
+    for folder in (TABLES.parent, TABLES):
+        monkeypatch.syspath_prepend(str(folder))
+    for name in MODULES:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    found = {name: importlib.import_module(name) for name in MODULES}
+    yield found
+    for name in MODULES:
+        sys.modules.pop(name, None)
 
 
-def test_a_row_that_branches_off_is_that_of_a_run_of_its_own(record):
-    refined = ["refinement.epochs=1", "refinement.warmup_epochs=0"]
-    both = record("both", refined, "--also", "refinement.epochs=0")
-    alone = record("alone", ["refinement.epochs=0"])["digits-apl-0.json"]
-    assert set(both) == {"digits-apl-0.json", "digits-apl-refined-0.json"}
-    branched, whole = both["digits-apl-0.json"], both["digits-apl-refined-0.json"]
-    assert branched["branched_off"]
-    assert "branched_off" not in whole
-    assert set(whole["earlier"]) == {*branched["earlier"], "refinement"}
-    assert branched["settings"]["refinement"]["epochs"] == 0
-    for name in ("unlabelled", "earlier", "test", "figures"):
-        assert branched[name] == alone[name]
-    assert list(branched["last"]) == ["stage1", "stage2-1", "stage2-2"]
+@pytest.fixture
+def queue(tables, monkeypatch, tmp_path):
+    """Run a queue of such rows, {row: {settings, …}}, with a script in the place of real runs; give the rows begun."""
+    (tmp_path / "fake").mkdir()
+    (tmp_path / "fake" / "one.py").write_text(STANDS_FOR_A_RUN)
+    run = tables["run"]
+    monkeypatch.setattr(run, "ONE", tmp_path / "fake" / "one.py")
+    monkeypatch.setattr(run, "commit_of_newfound", lambda: "abc123")
+    monkeypatch.setattr(run, "_hardware", lambda device: "a machine")
+
+    def queue(rows, *words, status=0):
+        write_rows(tmp_path / "rows.yaml", rows)
+        (tmp_path / "fake" / "order").write_text("")
+        monkeypatch.setattr(sys, "argv", ["run.py", "--rows", str(tmp_path / "rows.yaml"), *words])
+        assert run.main() == status
+        return (tmp_path / "fake" / "order").read_text().split()
+
+    return queue
 
 
-def test_what_would_change_stage_1_is_refused(record):
-    with pytest.raises(SystemExit, match=r"--also stage1\.lr: only settings of refinement, selftraining, stage2"):
-        record("both", [], "--also", "stage1.lr=1")
+def write_rows(path, rows):
+    groups = [{"row": name, "label": name, "method": "kmeans", **row} for name, row in rows.items()]
+    for row in groups:
+        row["data"] = {row.pop("dataset", "digits"): {"minutes": row.pop("minutes", 0.01)}}
+    queue = [{f"{next(iter(row['data']))}-{row['row']}": row.pop("seeds", [0])} for row in groups]
+    datasets = {"digits": {"title": "Digits"}, "cifar10": {"title": "CIFAR-10", "folders": ["cifar-10-batches-py"]}}
+    path.write_text(yaml.safe_dump({"datasets": datasets, "groups": {"All": groups}, "queue": queue}, sort_keys=False))
+
+
+def records(folder):
+    return sorted(path.stem for path in folder.glob("*.json"))
+
+
+def test_rows_are_run_in_order_and_leave_a_record_each(queue, tmp_path, capsys):
+    assert queue({"b": {"seeds": [1, 0]}, "a": {}}) == ["digits-b-1", "digits-b-0", "digits-a-0"]
+    assert records(tmp_path) == ["digits-a-0", "digits-b-0", "digits-b-1"]
+    assert json.loads((tmp_path / "digits-a-0.json").read_text())["seconds"]["process"] > 0
+    assert capsys.readouterr().out.splitlines()[0].startswith("digits-b-1: unlabelled 50.0%, stage1 50.0%; 0.")
+
+
+def test_what_has_a_record_is_not_run_again(queue, tmp_path):
+    rows = {"a": {}, "b": {}}
+    assert queue(rows, "--only", "digits-b") == ["digits-b-0"]
+    assert queue(rows, "--records", str(tmp_path / "new")) == ["digits-a-0"]
+    assert records(tmp_path / "new") == ["digits-a-0"]
+    assert queue(rows, "--records", str(tmp_path / "new")) == []
+
+
+def test_rows_without_data_or_method_are_left_out(queue, tmp_path, capsys):
+    rows = {"a": {"dataset": "cifar10"}, "b": {"method": "uno"}, "c": {"settings": {"stage1.speed": 3}}, "d": {}}
+    assert queue(rows, "--data", str(tmp_path)) == ["digits-d-0"]
+    assert queue(rows, "--data", str(tmp_path), "--list") == []
+    states = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines()[1:])
+    assert states["cifar10-a-0"] == "no data: cifar-10-batches-py is not at ROOT"
+    assert states["digits-b-0"].startswith("missing: there is no method uno")
+    assert "stage1.speed" in states["digits-c-0"]
+    assert states["digits-d-0"] == "done"
+
+
+def test_data_that_is_there_is_used(queue, tmp_path):
+    (tmp_path / "cifar-10-batches-py").mkdir()
+    assert queue({"a": {"dataset": "cifar10"}}, "--data", str(tmp_path)) == ["cifar10-a-0"]
+
+
+def test_a_row_that_would_not_end_in_time_waits_and_a_shorter_one_runs(queue, capsys):
+    assert queue({"long": {"minutes": 8.7}, "short": {"minutes": 8.0}}, "--minutes", "9") == ["digits-short-0"]
+    assert "digits-long-0: left for the next time: takes about 9.1 min" in capsys.readouterr().out
+
+
+def test_a_record_of_the_row_says_better_how_long_it_takes(queue, tmp_path):
+    rows = {"a": {"minutes": 30, "seeds": [0, 1]}}
+    assert queue(rows, "--minutes", "9") == []
+    assert queue(rows, "--only", "digits-a-0") == ["digits-a-0"]
+    assert queue(rows, "--minutes", "9") == ["digits-a-1"]
+    slow = json.loads((tmp_path / "digits-a-0.json").read_text())
+    slow["seconds"]["process"] = 1000.0
+    (tmp_path / "digits-a-0.json").write_text(json.dumps(slow))
+    (tmp_path / "digits-a-1.json").unlink()
+    assert queue(rows, "--minutes", "9") == []
+
+
+def test_a_row_that_takes_too_long_is_cut_off_and_the_rest_is_kept(queue, tables, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(tables["run"], "ENDING", 2.0)
+    queue({"a": {}, "endless": {}, "b": {}}, "--minutes", "0.1")
+    assert "digits-a-0" in records(tmp_path)
+    assert "digits-endless-0" not in records(tmp_path)
+    assert "digits-endless-0: cut off after 0." in capsys.readouterr().out
+
+
+def test_a_row_that_fails_does_not_stop_the_rest(queue, tmp_path, capsys):
+    rows = {"failing": {}, "a": {}}
+    assert queue(rows, status=1) == ["digits-failing-0", "digits-a-0"]
+    assert records(tmp_path) == ["digits-a-0"]
+    assert "digits-failing-0: FAILED with status 1 after 0.0 min: the row cannot be run" in capsys.readouterr().out
+
+
+def test_two_rows_beside_each_other_run_at_the_same_time_and_say_so(queue, tmp_path):
+    rows = {"together": {"seeds": [0, 1]}, "alone": {}}
+    assert len(queue(rows, "--beside", "2", "--only", "digits-together")) == 2
+    assert queue(rows) == ["digits-alone-0"]
+    shared = {name: json.loads((tmp_path / f"{name}.json").read_text()).get("gpu_shared") for name in records(tmp_path)}
+    assert shared == {"digits-together-0": True, "digits-together-1": True, "digits-alone-0": None}
+
+
+def test_a_record_is_what_discover_finds(tables, tmp_path, monkeypatch):
+    write_rows(tmp_path / "rows.yaml", {"kmeans": {"settings": QUICK, "seeds": [3]}})
+    monkeypatch.setattr(tables["run"], "commit_of_newfound", lambda: "abc123")
+    monkeypatch.setattr(sys, "argv", ["run.py", "--rows", str(tmp_path / "rows.yaml"), "--device", "cpu"])
+    assert tables["run"].main() == 0
+    record = json.loads((tmp_path / "digits-kmeans-3.json").read_text())
+    threads = int(record["hardware"].split()[1])
+    settings, out = {"settings": QUICK, "seed": 3, "threads": threads}, tmp_path / "run"
+    found = discover(dataset="digits", method="kmeans", device="cpu", out=out, **settings).result
+    for name in ("images", "figures", "unlabelled", "test", "neighbours"):
+        assert record[name] == found.get(name)
+    assert (record["row"], record["data"], record["seed"]) == ("digits-kmeans", "digits", 3)
+    assert record["settings"] == yaml.safe_load((out / "settings.yaml").read_text())["settings"]
+    assert record["last"]["stage1"] == json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])
+    assert len(record["commit"].rstrip("+")) == 40
+    assert str(tmp_path) not in json.dumps(record)
+
+
+def test_every_row_is_in_the_queue_or_a_figure_of_one_that_is(tables):
+    found = tables["rows"].read_tables()
+    queued = [job.name for job in found.jobs]
+    assert len(queued) == len(set(queued))
+    run = {job.row.name for job in found.jobs}
+    assert {row.name for row in found.rows.values() if not row.of} == run
+    assert {row.of for row in found.rows.values() if row.of} <= run
+    assert len(found.rows) == sum(map(len, found.groups.values())), "two rows of one name"
+    assert all(job.row.minutes > 0 for job in found.jobs)
+
+
+def test_every_record_is_of_a_row_or_listed_as_an_earlier_run(tables):
+    found = tables["rows"].read_tables()
+    assert set(records(TABLES)) <= {job.name for job in found.jobs}
+    assert records(TABLES / "earlier") == sorted(found.earlier)
+
+
+def test_the_rows_of_methods_that_exist_can_be_run(tables):
+    found = tables["rows"].read_tables()
+    jobs = [job for job in found.jobs if job.row.method in ("apl", "kmeans") and job.seed == 0]
+    jobs = [job for job in jobs if "instance.learner" not in job.row.settings]
+    assert len(jobs) > 30
+    assert {job.name: why for job in jobs if (why := tables["one"].why_not(found, job))} == {}
+
+
+def test_the_page_has_means_over_seeds_figures_on_the_way_and_what_is_missing(tables, tmp_path):
+    of = {"row": "half", "label": "halfway", "of": "a", "figure": "stage1", "data": {"digits": {"published": 50.5}}}
+    row = {
+        "row": "a",
+        "label": "A",
+        "method": "kmeans",
+        "data": {"digits": {"published": "70.0 ± 1.0", "test": [1, 2, 3]}},
+    }
+    none = {"row": "b", "label": "B", "method": "uno", "settings": {"x.y": "z"}, "data": {"digits": {}}}
+    content = {"datasets": {"digits": {"title": "Digits"}}, "groups": {"All": [row, of, none]}}
+    content["queue"] = [{"digits-a": [0, 1], "digits-b": [0]}]
+    (tmp_path / "rows.yaml").write_text(yaml.safe_dump(content))
+    for seed, (half, end) in enumerate([(0.5, 0.7), (0.52, 0.73)]):
+        strict = {"old": end, "new": end, "all": end}
+        figures = {
+            "unlabelled": {"accuracy": end},
+            "earlier": {"stage1": {"accuracy": half}},
+            "test": {"strict": strict},
+        }
+        made = {"hardware": "cpu", "commit": "abcdefgh", "seconds": {"stage1": 30, "process": 120 + 60 * seed}}
+        (tmp_path / f"digits-a-{seed}.json").write_text(json.dumps(figures | made))
+    rows, page = tables["rows"], tables["page"]
+    marks = "<!-- count -->\n<!-- tables -->\n<!-- earlier -->"
+    text = page.page(rows.read_tables(tmp_path / "rows.yaml"), rows.read_records(tmp_path), {}, marks).splitlines()
+    assert "2 of 3 runs have a record." in text
+    assert "| A | 70.0 ± 1.0 | 71.5 ± 2.1 | 2 | +1.5 | 2.5 | cpu | abcdefg | `--method kmeans` |" in text
+    assert "| halfway | 50.5 | 51.0 ± 1.4 | 2 | +0.5 | in A | cpu | abcdefg | `--method kmeans` |" in text
+    assert "| B | | missing | | | | | | `--method uno --set x.y=z` |" in text
+    assert "| A | published | 1.0 | 2.0 | 3.0 | |" in text
+    assert "| A | strict | 71.5 ± 2.1 | 71.5 ± 2.1 | 71.5 ± 2.1 | 2 |" in text

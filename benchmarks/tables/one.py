@@ -1,0 +1,85 @@
+"""One run of a row, as `newfound discover` does it, becomes a record. benchmarks/tables/run.py calls this for each."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+sys.path.append(str(Path(__file__).parents[1]))
+from record import begin, write
+from rows import Job, Tables, read_tables
+
+from newfound import UserError, discover
+from newfound.data.sources import DATASETS
+from newfound.plan.recipe import default_recipe, resolve_settings
+from newfound.progress import Reporter
+
+KEPT = ("images", "figures", "seconds", "unlabelled", "earlier", "neighbours", "test")
+"""Of result.json."""
+
+
+def why_not(tables: Tables, job: Job) -> str | None:
+    """Why the row cannot be run: its data set, method, recipe or a setting does not exist; None if it can be."""
+    name, row = tables.dataset_of(job), job.row
+    if name not in DATASETS:
+        return f"there is no data set {name}"
+    try:
+        recipe = row.recipe or default_recipe(row.method, name, DATASETS[name].recipe)
+        resolve_settings(row.method, recipe, row.settings)
+    except UserError as error:
+        return str(error)
+    return None
+
+
+def run(tables: Tables, job: Job, data: Path | None, device: str) -> dict[str, Any]:
+    """The record of one run; no path of the machine is in it."""
+    name, row = tables.dataset_of(job), job.row
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "run"
+        found = discover(
+            dataset=name,
+            data=data if DATASETS[name].get else None,
+            out=out,
+            method=row.method,
+            recipe=row.recipe,
+            settings=row.settings,
+            seed=job.seed,
+            device=device,
+            reporter=Reporter(),
+        )
+        content = yaml.safe_load((out / "settings.yaml").read_text())
+        lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    return {
+        "row": row.name,
+        "method": row.method,
+        "data": name,
+        **begin(settings=content["settings"], seed=job.seed, device=content["call"]["device"]),
+        **{part: found.result.get(part) for part in KEPT},
+        "last": {line["stage"]: line for line in lines},
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=Path, required=True)
+    parser.add_argument("--run", required=True, help="ROW-SEED")
+    parser.add_argument("--data", type=Path)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--out", type=Path, required=True)
+    options = parser.parse_args()
+    tables = read_tables(options.rows)
+    (job,) = [job for job in tables.jobs if job.name == options.run]
+    try:
+        write(options.out, run(tables, job, options.data, options.device))
+    except UserError as error:
+        raise SystemExit(str(error)) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,133 @@
+"""docs/results.md from rows.yaml, the records and page.md, the part that is written by hand:
+
+python benchmarks/tables/page.py
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from rows import Records, Row, Tables, accuracies, minutes_of, of_row, read_records, read_tables
+
+HERE = Path(__file__).parent
+PARTS = ("old", "new", "all")
+HEAD = ("", "published", "ours", "seeds", "difference", "minutes", "on", "commit", "options")
+
+
+def page(tables: Tables, records: Records, earlier: Records, text: str) -> str:
+    """The page: ``text`` with the tables in the place of its marks."""
+    made = sum(job.name in records for job in tables.jobs)
+    parts = {
+        "<!-- count -->": f"{made} of {len(tables.jobs)} runs have a record.",
+        "<!-- tables -->": "\n".join(_dataset(name, tables, records) for name in tables.datasets),
+        "<!-- earlier -->": _earlier(tables, earlier),
+    }
+    for mark, part in parts.items():
+        if text.count(mark) != 1:
+            raise SystemExit(f"page.md should have {mark} once")
+        text = text.replace(mark, part.rstrip("\n"))
+    return text
+
+
+def _dataset(name: str, tables: Tables, records: Records) -> str:
+    """A data set's rows in one table, and what there is on test images in a second one."""
+    found = tables.datasets[name]
+    dataset = f"imagenet-{{{','.join(part[-1] for part in found.parts)}}}" if found.parts else name
+    lines = []
+    for title, several in tables.groups.items():
+        rows = [row for row in several if row.dataset == name]
+        if rows:
+            lines.append([f"**{title}**", *[""] * (len(HEAD) - 1)])
+            lines += [_line(row, tables, records) for row in rows]
+    text = (
+        f"## {found.title}\n\n"
+        f"A row is run again by `newfound discover --dataset {dataset} --data ROOT --out RUN --seed SEED` with its "
+        f"options.\n\n{_table(HEAD, lines)}"
+    )
+    tests = [line for row in tables.rows.values() if row.dataset == name for line in _tests(row, tables, records)]
+    if tests:
+        head = ("", "protocol", *PARTS, "seeds")
+        text += f"\nTest images: old, new and all categories.\n\n{_table(head, tests)}"
+    return text
+
+
+def _line(row: Row, tables: Tables, records: Records) -> list[str]:
+    published = row.published + (f" ({row.source})" if row.published and row.source != "paper" else "")
+    found = of_row(row, tables, records)
+    values = accuracies(row, found)
+    options = _options(tables.rows[row.of] if row.of else row)
+    if not values:
+        return [row.label, published, "missing", *[""] * 5, options]
+    difference = f"{statistics.mean(values) - float(row.published.split()[0]):+.1f}" if row.published else ""
+    time = f"in {tables.rows[row.of].label}" if row.of else _minutes(found)
+    made = [_several(record["hardware"] for record in found), _several(record["commit"][:7] for record in found)]
+    return [row.label, published, _mean(values), str(len(values)), difference, time, *made, options]
+
+
+def _tests(row: Row, tables: Tables, records: Records) -> list[list[str]]:
+    """The row's figures on test images: the published ones, then ours under each protocol."""
+    found = [record for record in of_row(row, tables, records) if record["test"] and not row.of]
+    main = row in tables.groups[next(iter(tables.groups))]
+    if not main or not (row.test or found):
+        return []
+    lines = [["published", *(f"{value:.1f}" for value in row.test), ""]] if row.test else []
+    if not found:
+        lines.append(["ours", "missing", "", "", ""])
+    for protocol in found[0]["test"] if found else ():
+        each = {part: [record["test"][protocol][part] for record in found] for part in PARTS}
+        means = ["" if None in each[part] else _mean([100 * value for value in each[part]]) for part in PARTS]
+        lines.append([protocol, *means, str(len(found))])
+    return [[row.label, *line] for line in lines]
+
+
+def _earlier(tables: Tables, records: Records) -> str:
+    """Runs that are no row any more."""
+    head = ("", "seed", "after stage I", "refined", "in the end", "test: old, new, all", "minutes", "on", "commit")
+    lines = []
+    for name, run in tables.earlier.items():
+        record = records[name]
+        stages = [record["earlier"].get(stage) for stage in ("stage1", "refinement")] + [record["unlabelled"]]
+        figures = [f"{100 * stage['accuracy']:.1f}" if stage else "" for stage in stages]
+        test = ", ".join(f"{100 * record['test']['strict'][part]:.1f}" for part in PARTS)
+        made = [_minutes([record]), record["hardware"], record["commit"][:7]]
+        lines.append([f"{run['dataset']}: {run['label']}", str(record["seed"]), *figures, test, *made])
+    return _table(head, lines)
+
+
+def _options(row: Row) -> str:
+    words = ["--method", row.method, *(["--recipe", row.recipe] if row.recipe else [])]
+    words += [f"--set {name}={json.dumps(value)}" for name, value in row.settings.items()]
+    return f"`{' '.join(words)}`".replace('"', "")
+
+
+def _minutes(found: list[dict[str, Any]]) -> str:
+    shared = ", shared" if any(record.get("gpu_shared") for record in found) else ""
+    return f"{statistics.mean(map(minutes_of, found)):.1f}{shared}"
+
+
+def _mean(values: list[float]) -> str:
+    deviation = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.1f}{deviation}"
+
+
+def _several(values: Iterable[str]) -> str:
+    return ", ".join(dict.fromkeys(values))
+
+
+def _table(head: Iterable[str], lines: list[list[str]]) -> str:
+    rows = [list(head), ["---"] * len(list(head)), *lines]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows).replace("|  |", "| |").replace("|  |", "| |")
+
+
+def made_page() -> str:
+    """The page of the records in this folder."""
+    text = (HERE / "page.md").read_text()
+    return page(read_tables(), read_records(HERE), read_records(HERE / "earlier"), text)
+
+
+if __name__ == "__main__":
+    (HERE.parents[1] / "docs" / "results.md").write_text(made_page())
