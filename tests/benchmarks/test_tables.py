@@ -128,6 +128,23 @@ def test_a_record_of_the_row_says_better_how_long_it_takes(queue, tmp_path):
     assert queue(rows, "--minutes", "9") == []
 
 
+def test_a_run_beside_another_is_given_more_time_until_a_record_says_how_much(tables, tmp_path):
+    rows = tables["rows"]
+    write_rows(tmp_path / "rows.yaml", {"a": {"minutes": 1, "seeds": [0, 1, 2]}})
+    found = rows.read_tables(tmp_path / "rows.yaml")
+
+    def minutes(records, shared):
+        told = rows.estimate(found.rows["digits-a"], found, records, "a machine", shared)
+        return round(told / rows.MARGIN, 6)
+
+    alone = {"hardware": "a machine", "seconds": {"process": 300.0}}
+    assert (minutes({}, False), minutes({}, True)) == (1, rows.SHARED)
+    assert minutes({"digits-a-0": alone | {"hardware": "another"}}, False) == 1
+    assert (minutes({"digits-a-0": alone}, False), minutes({"digits-a-0": alone}, True)) == (5, 5 * rows.SHARED)
+    both = {"digits-a-0": alone, "digits-a-1": {**alone, "seconds": {"process": 480.0}, "gpu_shared": True}}
+    assert (minutes(both, False), minutes(both, True)) == (5, 8)
+
+
 def test_a_row_that_takes_too_long_is_cut_off_and_the_rest_is_kept(queue, tables, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(tables["run"], "ENDING", 2.0)
     queue({"a": {}, "endless": {}, "b": {}}, "--minutes", "0.1")
