@@ -89,22 +89,19 @@ class Tables:
 def read_tables(path: Path = HERE / "rows.yaml") -> Tables:
     content = yaml.safe_load(path.read_text())
     datasets = {name: DataSet(**_tuples(found)) for name, found in content["datasets"].items()}
-    shared = content.get("methods", {})
     groups = {
-        title: tuple(row for found in several for row in _rows(found, shared))
-        for title, several in content["groups"].items()
+        title: tuple(row for found in several for row in _rows(found)) for title, several in content["groups"].items()
     }
     rows = {row.name: row for found in groups.values() for row in found}
     jobs = [Job(rows[name], seed) for step in content["queue"] for name, seeds in step.items() for seed in seeds]
     return Tables(datasets, groups, tuple(jobs), content.get("earlier", {}))
 
 
-def _rows(found: dict[str, Any], shared: dict[str, Any]) -> Iterator[Row]:
+def _rows(found: dict[str, Any]) -> Iterator[Row]:
     """One row for each data set that the entry of rows.yaml names."""
     common = {key: value for key, value in found.items() if key not in ("row", "data")}
     for dataset, own in found["data"].items():
         values = _tuples(common | own)
-        values["settings"] = shared.get(values.get("method"), {}) | values.get("settings", {})
         values["published"] = str(values.get("published", ""))
         if "of" in values:
             values["of"] = f"{dataset}-{values['of']}"

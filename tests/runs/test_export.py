@@ -90,9 +90,7 @@ def test_doubtful_images_have_a_folder_of_their_own(found, tmp_path):
 
 
 def test_images_of_a_data_set_are_written_as_png(tmp_path):
-    found = newfound.discover(
-        dataset="digits", method="kmeans", out=tmp_path / "run", settings={"stage1.epochs": 1}
-    )
+    found = newfound.discover(dataset="digits", method="kmeans", out=tmp_path / "run", settings={"stage1.epochs": 1})
     assert found.export(tmp_path / "sorted") == dict(Counter(found.categories))
     from newfound.data.digits import read_digits
 
