@@ -30,7 +30,7 @@ from newfound.data.holdout import set_aside
 from newfound.data.store import ImageStore
 from newfound.data.vectors import VectorStore
 from newfound.engine.loop import Engine
-from newfound.methods.base import learn_strangeness, run_method
+from newfound.methods.base import run_method
 from newfound.plan.recipe import resolve_settings
 
 RECORD = Path(__file__).parent / "record.json"
@@ -64,7 +64,6 @@ def run_one(method: str, digit: int) -> dict[str, float]:
     began = time.monotonic()
     engine = Engine(collection, torch.device("cpu"))
     outcome = run_method(resolve_settings(method, RECIPES[method], {}), collection, engine)
-    learn_strangeness(outcome, collection, engine)
     old = np.isin(answers.test, [str(d) for d in known])
     rejected = {
         name: _rejected(outcome.model, engine, images) for name, images in {"": test, "foreign": foreign}.items()
@@ -85,7 +84,7 @@ def as_vectors(images: ImageStore | None) -> VectorStore:
 
 def _rejected(model: Any, engine: Engine, images: ImageStore) -> np.ndarray:
     strange = engine.features(model, images, title="", of=model.judge)[:, -1]
-    return model.strangeness.fit(strange).numpy() <= REJECT
+    return model.strangeness.p_value(strange).numpy() <= REJECT
 
 
 def main() -> None:

@@ -39,7 +39,7 @@ def main() -> None:
     torch.manual_seed(0)
     engine = Engine(collection, torch.device("cpu"))
     encoder = Encoder(settings.network, 1, 8, *collection.train.channel_statistics())
-    stage = Representation(encoder, collection, settings, engine)
+    stage = Representation(encoder, collection, settings)
     training = Training(engine, stage)
     stage.before_epoch(0, engine)
     stage.train()

@@ -38,6 +38,7 @@ from newfound.evaluate.neighbours import vote
 from newfound.evaluate.tasks import evaluate_tasks
 from newfound.losses import self_distillation
 from newfound.methods.apl.representation import Representation
+from newfound.methods.instance.dino import Dino
 from newfound.model import Encoder
 from newfound.nets import norm
 from newfound.plan.recipe import resolve_settings
@@ -80,7 +81,7 @@ class Bench:
     def new_stage(self) -> Representation:
         statistics_ = self.collection.train.channel_statistics(4096)
         encoder = Encoder(self.settings.network, 3, 32, *statistics_)
-        return Representation(encoder, self.collection, self.settings, self.engine).to(self.device).train()
+        return Representation(encoder, self.collection, self.settings).to(self.device).train()
 
     def time(self, step: Callable[[Tensor, Tensor], None], repeats: int, stretches: int = 5) -> float:
         """Milliseconds a step: the median over stretches of ``repeats`` steps."""
@@ -132,12 +133,13 @@ class Bench:
         drawn = stage.views.draw(torch.Generator(self.device), len(images), torch.zeros((), dtype=torch.int64))
         crops = stage.views.apply(images, drawn)
         t = torch.zeros((), dtype=torch.int64, device=self.device)
-        model = stage.instance
+        model = stage.learner
+        assert isinstance(model, Dino)
 
         def forward() -> Tensor:
             with SideStream("teacher", crops.whole) as teacher:
-                _, taught, _ = model.teach(crops, t)
-            student = model.student(stage.encoder, stage.encoder(crops.whole.flatten(0, 1)), crops)
+                taught = model.look(crops, t)[0]["outputs"]
+            student = model._student(stage.encoder, stage.encoder(crops.whole.flatten(0, 1)), crops)
             teacher.join(taught)
             return self_distillation(student, taught, model.centre)
 
@@ -166,7 +168,7 @@ class Bench:
 
         def teach(*_: Tensor) -> None:
             with precision(self.device), torch.no_grad():
-                stage.instance.teach(crops, t)
+                stage.learner.look(crops, t)
 
         def forward_backward(views: Tensor) -> None:
             with precision(self.device):
@@ -182,7 +184,7 @@ class Bench:
             "encoder, whole views": lambda *_: forward_backward(crops.whole),
             "encoder, extra views": lambda *_: forward_backward(crops.extra),
             "pseudo labels": lambda *_: stage._assign(source, rows, t) and None,
-            "moving average": lambda *_: stage.instance.after_step(stage.encoder, t),
+            "moving average": lambda *_: stage.learner.after_step(stage.encoder, t),
         }
 
     def after_training(self) -> dict[str, float]:

@@ -27,9 +27,11 @@ from newfound.data.collection import Reading, assemble
 from newfound.data.vectors import VectorStore
 from newfound.engine.loop import Engine
 from newfound.evaluate.accuracy import clustering_figures
+from newfound.methods import get_method
 from newfound.methods.base import run_method
 from newfound.plan.recipe import resolve_settings
-from newfound.trust import gauges as trust
+from newfound.trust.gauges import gauge
+from newfound.trust.warnings import doubts
 
 RECORD = Path(__file__).parent / "gauges.json"
 METHOD = "apl-features"
@@ -88,8 +90,8 @@ def run_one(name: str, pool: Pool, store: VectorStore, seed: int) -> dict[str, A
     collection = reading.collection
     engine = Engine(collection, torch.device("cpu"), seed=seed)
     outcome = run_method(SETTINGS, collection, engine)
-    gauges = trust.gauge(collection, outcome, SETTINGS, seed)
-    told = trust.doubts(collection, outcome, gauges, outcome.model.novel)
+    gauges = gauge(collection, outcome, get_method(METHOD)(SETTINGS), seed)
+    told = doubts(collection, outcome, gauges)
     assert reading.answers is not None
     truth = np.unique(np.array(reading.answers.unlabelled), return_inverse=True)[1]
     return {

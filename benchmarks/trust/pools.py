@@ -103,7 +103,7 @@ def embed(pool: Pool, cache: Path) -> np.ndarray:
     encoder.net.load_state_dict(backbone.net.state_dict())
     cpu, reporter = torch.device("cpu"), Reporter()
     found = frozen_features(
-        encoder, pool.images, cpu, reporter, of=encoder.raw, identity=backbone.digest(), cache=cache
+        encoder, pool.images, cpu, reporter, of=encoder.backbone_features, identity=backbone.digest(), cache=cache
     )
     return found.numpy()
 

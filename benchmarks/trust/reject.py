@@ -76,8 +76,8 @@ def split(pool: Pool, draw: Draw, store: ImageStore, seed: int) -> tuple[Reading
 
 def ways(method: str, outcome: Outcome) -> Iterator[tuple[str, Outcome]]:
     yield method, outcome
-    if outcome.plain is not None:
-        yield f"{method}, after self-training", replace(outcome, plain=None)
+    if outcome.backbone_features is not None:
+        yield f"{method}, after self-training", replace(outcome, backbone_features=None)
 
 
 def run_one(method: str, split_: tuple[Reading, dict[str, ImageStore]], seed: int) -> dict[str, Any]:
@@ -95,7 +95,7 @@ def run_one(method: str, split_: tuple[Reading, dict[str, ImageStore]], seed: in
         model = told.model
         assert model.strangeness is not None
         for name, images in fresh.items():
-            fit = model.strangeness.fit(engine.features(model, images, title="", of=model.judge)[:, -1]).numpy()
+            fit = model.strangeness.p_value(engine.features(model, images, title="", of=model.judge)[:, -1]).numpy()
             for share in SHARES:
                 rejected.setdefault(way, {}).setdefault(str(share), {})[name] = float((fit <= share).mean())
     found = [str(number) for number in outcome.assignments]

@@ -49,7 +49,9 @@ def run_one(name: str, pool: Pool, store: VectorStore, times: int, seed: int) ->
     size = min(SETTINGS.whitening.dimension, len(features) - 1, features.shape[1])
     project = Whitened(features.shape[1], size)
     known = torch.from_numpy(collection.labels[: collection.n_labelled])
-    white = project.linear(start_whitened(project, features, known, SETTINGS)).detach()[collection.n_labelled :]
+    white = project.linear(start_whitened(project, features, known, SETTINGS.whitening)).detach()[
+        collection.n_labelled :
+    ]
     truth = np.unique(np.array(reading.answers.unlabelled), return_inverse=True)[1]
     found = {way: cluster(white, collection.n_novel, seed=seed).labels.numpy() for way, cluster in WAYS.items()}
     return {way: round(clustering_figures(labels, truth)["accuracy"], 4) for way, labels in found.items()}
