@@ -30,8 +30,8 @@ from newfound.evaluate.accuracy import clustering_figures
 from newfound.methods import get_method
 from newfound.methods.base import run_method
 from newfound.plan.recipe import resolve_settings
+from newfound.trust import warnings
 from newfound.trust.gauges import gauge
-from newfound.trust.warnings import doubts
 
 RECORD = Path(__file__).parent / "gauges.json"
 METHOD = "apl-features"
@@ -91,7 +91,7 @@ def run_one(name: str, pool: Pool, store: VectorStore, seed: int) -> dict[str, A
     engine = Engine(collection, torch.device("cpu"), seed=seed)
     outcome = run_method(SETTINGS, collection, engine)
     gauges = gauge(collection, outcome, get_method(METHOD)(SETTINGS), seed)
-    told = doubts(collection, outcome, gauges)
+    told = warnings.doubts(collection, outcome, gauges)
     assert reading.answers is not None
     truth = np.unique(np.array(reading.answers.unlabelled), return_inverse=True)[1]
     return {
@@ -121,13 +121,13 @@ def bars_table(record: dict[str, Any]) -> str:
     """For every gauge its rank correlation with the accuracy, and what other bars would have told."""
     lines = ["| gauge | rank correlation | " + " | ".join(map(str, BARS)) + " |"]
     lines.append("|---|---|" + "---|" * len(BARS))
-    for gauge in ("rehearsal", "stability", "parted"):
-        runs = [run for run in every_run(record) if gauge in run["gauges"]]
-        value = np.array([run["gauges"][gauge] for run in runs])
+    for name in ("rehearsal", "stability", "parted"):
+        runs = [run for run in every_run(record) if name in run["gauges"]]
+        value = np.array([run["gauges"][name] for run in runs])
         accuracy = np.array([run["accuracy"] for run in runs])
         bad = accuracy < record["bad"]
         cells = [f"{(value[bad] < bar).mean():.0%} / {(value[~bad] < bar).mean():.0%}" for bar in BARS]
-        lines.append(f"| {gauge} | {spearmanr(value, accuracy).statistic:.2f} | " + " | ".join(cells) + " |")
+        lines.append(f"| {name} | {spearmanr(value, accuracy).statistic:.2f} | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n"
 
 
@@ -171,7 +171,7 @@ def main() -> None:
             some = seeds if key == name else seeds[: len(seeds) // 4]
             results[key] = {"title": POOLS[name].__doc__, "runs": [run_one(name, pool, store, seed) for seed in some]}
     names = ("FEW", "FEW_KNOWN", "STRAY", "STABLE", "REHEARSED", "PARTED")
-    bars = {name: getattr(trust, name) for name in names}
+    bars = {name: getattr(warnings, name) for name in names}
     record = {"what": "warnings and accuracy", "bad": BAD, "bars": bars, "results": results}
     write(RECORD, record, chosen, SETTINGS)
 
