@@ -1,8 +1,31 @@
 """Errors that are sentences for the person at the keyboard."""
 
+from __future__ import annotations
+
+import re
+
+_OPTION = re.compile(r"(`[^`]*`|\b(?:newfound|pip) [^;,:]*)|(?<![\w-])--([a-z]+(?:-[a-z]+)*)\b")
+"""An option in a sentence; commands to type, in which options stay as they are, come first."""
+_IN_PYTHON = {"novel": "n_novel", "set": "settings"}
+"""Options of the command line that have another name in Python, beside their dashes."""
+
 
 class UserError(ValueError):
-    """The input or the call is wrong: one sentence saying what was found, where, and what to do. Exit status 2."""
+    """The input or the call is wrong: one sentence saying what was found, where, and what to do. Exit status 2.
+
+    It is written in the words of the command line, ``--novel 12``, which ``command_line`` gives back. As a string it
+    has those of Python: ``n_novel 12``.
+    """
+
+    @property
+    def command_line(self) -> str:
+        return " ".join(map(str, self.args))
+
+    def __str__(self) -> str:
+        def name(found: re.Match[str]) -> str:
+            return found[1] or _IN_PYTHON.get(found[2], found[2].replace("-", "_"))
+
+        return _OPTION.sub(name, self.command_line)
 
 
 class Interrupted(KeyboardInterrupt):

@@ -362,7 +362,7 @@ def _status() -> int:
         sys.stdout.flush()  # here, where a full disk is still a sentence
         return _complain("interrupted", 130) if status == 130 else status  # typer ends Ctrl-C without a word
     except UserError as error:
-        return _complain(str(error), 2)
+        return _complain(error.command_line, 2)
     except WRONG_CALL as error:
         return _complain(error.format_message(), 2)  # type: ignore[attr-defined]
     except _Stopped as error:

@@ -74,7 +74,7 @@ def _from_mapping(cls: type[T], mapping: Any, where: str, prefix: str) -> T:
     try:
         return cls(**values)
     except UserError as error:
-        raise UserError(f"{where}: {prefix}{error}") from None
+        raise UserError(f"{where}: {prefix}{error.command_line}") from None
 
 
 def _did_you_mean(key: str, known: Mapping[str, Any]) -> str:

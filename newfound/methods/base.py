@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -51,6 +51,8 @@ class Outcome:
     labels trained the network."""
     backbone_unchanged: bool = True
     """Whether the model's own backbone gives ``backbone_features``; once tuned it gives others."""
+    test_features: Tensor | None = None
+    """Features [n_test, D] of the test images, for the evaluation; None where there are none."""
 
 
 class Method(ABC):
@@ -137,13 +139,13 @@ def run_method(settings: Settings, collection: Collection, engine: Engine, start
     """Seed torch, fit the method of the settings, and have its model learn to tell strange images."""
     torch.manual_seed(engine.seed)
     outcome = get_method(settings.method)(settings).fit(collection, engine, start)
-    learn_strangeness(outcome, collection, engine)
-    return outcome
+    return replace(outcome, test_features=learn_strangeness(outcome, collection, engine))
 
 
-def learn_strangeness(outcome: Outcome, collection: Collection, engine: Engine) -> None:
+def learn_strangeness(outcome: Outcome, collection: Collection, engine: Engine) -> Tensor | None:
     """Have the model tell images that fit none of its categories. How strange images of the categories may be is
-    measured on the test images, which were not trained on; without any, it remains to be calibrated.
+    measured on the test images, which were not trained on; without any, it remains to be calibrated. Gives the
+    features [n_test, D] of the test images.
 
     Where there are features that no label has touched, strangeness is told from these: others are narrower around the
     labelled images that were trained on than around new ones of the same category, which then look like strangers
@@ -157,6 +159,8 @@ def learn_strangeness(outcome: Outcome, collection: Collection, engine: Engine) 
         features = engine.features(model, engine.train_images, title="reading features", of=model.features)
     categories = np.concatenate([collection.labels[: collection.n_labelled], outcome.assignments])
     model.strangeness = learn_exemplars(features, categories, engine.seed)
-    if collection.test is not None:
-        judged = engine.features(model, collection.test, title="images held out", of=model.judge)
-        model.strangeness.calibrate(judged[:, -1])
+    if collection.test is None:
+        return None
+    seen = engine.features(model, collection.test, title="test images", of=model.examine)
+    model.strangeness.calibrate(seen[:, -1])
+    return seen[:, :-1].contiguous()

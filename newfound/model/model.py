@@ -73,12 +73,21 @@ class Model(nn.Module):
 
     def judge(self, images: Tensor) -> Tensor:
         """Logits, and in a last column how strange each image is (0 where nothing tells): [N, known + novel + 1]."""
+        features, strange = self._examine(images)
+        return torch.cat([self.logits(features), strange[:, None]], 1)
+
+    def examine(self, images: Tensor) -> Tensor:
+        """Features, and in a last column how strange each image is (0 where nothing tells): [N, D + 1]."""
+        features, strange = self._examine(images)
+        return torch.cat([features, strange[:, None]], 1)
+
+    def _examine(self, images: Tensor) -> tuple[Tensor, Tensor]:
         backbone = self.encoder.backbone_features(images)
         features = self._features(backbone).float()
         strange = features.new_zeros(len(features))
         if self.strangeness:
             strange = self.strangeness(backbone.float() if self.strangeness_of_backbone else features)
-        return torch.cat([self.logits(features), strange[:, None]], 1)
+        return features, strange
 
     def save(self, path: Path) -> None:
         """Write ``path``/model.safetensors and model.json, both or neither."""

@@ -78,7 +78,7 @@ def _checked(method: type[Method], mapping: Mapping[str, Any], where: str) -> Se
     try:
         method(settings).check_settings()
     except UserError as error:
-        raise UserError(f"{where}: {error}") from None
+        raise UserError(f"{where}: {error.command_line}") from None
     return settings
 
 

@@ -17,11 +17,12 @@ def evaluate_run(
     engine: Any,
     earlier: Mapping[str, np.ndarray] | None = None,
     features: Any = None,
+    test_features: Any = None,
 ) -> dict[str, Any]:
     """The figures that need answers, which only this function sees: "unlabelled" and "test", where there are any;
     "earlier", those of assignments on the way; "neighbours", the test images of known categories by a vote of the
     nearest labelled ``features`` [n_train, D], where these are given; and "confusion", the pairs of found and true
-    categories of unlabelled and test images."""
+    categories of unlabelled and test images. ``test_features`` [n_test, D] are computed where they are not given."""
     from newfound.evaluate.confusion import count_pairs
     from newfound.evaluate.protocol import evaluate_test
     from newfound.evaluate.tasks import evaluate_tasks
@@ -40,7 +41,9 @@ def evaluate_run(
     if earlier:
         figures["earlier"] = {name: compare(found) for name, found in earlier.items()}
     if test is not None and answers.test is not None:
-        seen = engine.features(model, test, title="test images", of=model.features)
+        seen = test_features
+        if seen is None:
+            seen = engine.features(model, test, title="test images", of=model.features)
         logits = model.logits(seen).detach().cpu().numpy()
         if features is not None:
             figures["neighbours"] = _neighbours(model, features, engine.labels[:first], seen, answers.test)

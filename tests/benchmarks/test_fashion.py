@@ -39,5 +39,5 @@ def test_half_of_the_classes_are_known_and_the_other_half_is_the_pile(fashion, m
 
 
 def test_a_folder_without_it_is_told(fashion, tmp_path):
-    with pytest.raises(UserError, match="give with --data the folder that has Fashion-MNIST"):
+    with pytest.raises(UserError, match="give with data the folder that has Fashion-MNIST"):
         fashion.read_fashion(tmp_path, seed=0)

@@ -117,7 +117,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(files, tmp_path, capsys)
     place.write_text("in the way")
     assert_same(read(files, place / "cache"), read(files, None))
     assert "cannot be kept" in capsys.readouterr().err
-    with pytest.raises(UserError, match="choose another place with --cache"):
+    with pytest.raises(UserError, match="choose another place with cache"):
         read(files, place / "cache", resident=10)
 
 

@@ -52,7 +52,7 @@ def test_tasks_are_counted_each(tmp_path, monkeypatch):
 def test_data_that_is_missing_or_has_no_name_is_refused(tmp_path):
     with pytest.raises(UserError, match="newfound data get cifar100 --to ROOT"):
         check_data("cifar100", tmp_path)
-    with pytest.raises(UserError, match="give --data ROOT"):
+    with pytest.raises(UserError, match="give data ROOT"):
         check_data("cifar100", None)
     with pytest.raises(UserError, match="there is no data set cifar1000"):
         check_data("cifar1000", tmp_path)

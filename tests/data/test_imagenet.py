@@ -122,7 +122,7 @@ def test_files_that_cannot_be_read_are_skipped_with_their_reason(root):
 def test_data_that_is_missing_comes_with_how_to_obtain_it(tmp_path):
     message = refusal(tmp_path)
     assert f"{str(tmp_path)!r} has no folder train" in message
-    assert "--data" in message
+    assert "data" in message
 
 
 def test_a_missing_labelled_class_is_noticed(root):

@@ -202,7 +202,7 @@ def test_data_that_is_missing_comes_with_how_to_obtain_it(tmp_path, whole):
     message = refusal(tmp_path / "nowhere")
     assert "has no folder images_background" in message
     assert "`newfound data get omniglot --to ROOT`" in message
-    assert "--data" in message
+    assert "data" in message
     (whole / "images_evaluation").rename(whole / "elsewhere")
     assert "has no folder images_evaluation" in refusal(whole)
 

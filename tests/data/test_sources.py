@@ -33,7 +33,7 @@ def test_the_data_sets_of_the_paper_and_the_rehearsals_are_there():
 @pytest.mark.parametrize("name", WITH_FILES)
 def test_a_data_set_with_files_says_how_to_obtain_them_where_no_root_is_given(name):
     message = refusal(dataset=name)
-    assert message.startswith(f"the data set {name} is read from files: give --data ROOT; ")
+    assert message.startswith(f"the data set {name} is read from files: give data ROOT; ")
     if name.startswith("imagenet"):
         assert "requested from image-net.org" in message
     else:
@@ -56,17 +56,17 @@ def test_digits_need_no_root():
 
 def test_a_root_goes_with_a_data_set_only():
     message = refusal(labelled="known", unlabelled="pile", n_novel=2, data="root")
-    assert "name the data set with --dataset" in message
+    assert "name the data set with dataset" in message
 
 
 @pytest.mark.parametrize(
     ("source", "complaint"),
     [
-        ({}, "give --labelled and --unlabelled folders"),
-        ({"labelled": "known"}, "give --labelled and --unlabelled folders"),
-        ({"dataset": "digits", "labelled": "known"}, "either --dataset or --labelled"),
+        ({}, "give labelled and unlabelled folders"),
+        ({"labelled": "known"}, "give labelled and unlabelled folders"),
+        ({"dataset": "digits", "labelled": "known"}, "either dataset or labelled"),
         ({"dataset": "cifar11"}, "there is no data set cifar11; there are: digits, digits-rehearsal, cifar10"),
-        ({"labelled": "known", "unlabelled": "pile"}, "say with --novel"),
+        ({"labelled": "known", "unlabelled": "pile"}, "say with n_novel"),
         ({"dataset": "digits", "n_novel": 0}, "at least one category"),
     ],
 )

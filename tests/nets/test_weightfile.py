@@ -92,9 +92,9 @@ def test_an_architecture_may_be_named_and_has_to_be_right(file):
     assert find_backbone(str(file), None, "resnet18-imagenet").network == "resnet18-imagenet"
     with pytest.raises(UserError, match=r"does not hold the weights of resnet34-imagenet: layer1\.2"):
         find_backbone(str(file), None, "resnet34-imagenet")
-    with pytest.raises(UserError, match="--backbone-arch resnet9: it can be resnet18-imagenet"):
+    with pytest.raises(UserError, match="backbone_arch resnet9: it can be resnet18-imagenet"):
         find_backbone(str(file), None, "resnet9")
-    with pytest.raises(UserError, match="--backbone-arch is for a file"):
+    with pytest.raises(UserError, match="backbone_arch is for a file"):
         find_backbone("efficientnet-lite0", None, "resnet18-imagenet")
 
 

@@ -172,7 +172,7 @@ def test_what_is_given_stays(symbols, photographs, monkeypatch):
     assert found.method == "kmeans", "apl-features trains no network called tiny"
     assert found.changes == {"views.flip": False}
     assert not {"network", "image size", "background", "clustering"} & {choice.what for choice in found.choices}
-    with pytest.raises(UserError, match="--domain 'sketch': it can be natural or symbolic"):
+    with pytest.raises(UserError, match="domain 'sketch': it can be natural or symbolic"):
         chosen(symbols, domain="sketch")
 
 

@@ -75,7 +75,7 @@ def test_numbers_of_numpy_make_a_run_that_can_be_opened_again(folders, tmp_path)
 
 @pytest.mark.parametrize("value", ["a", [0.1], "0.1"])
 def test_a_share_that_is_no_number_is_refused(value, folders, tmp_path):
-    with pytest.raises(UserError, match=r"^--hold-out .*: it has to be a number$"):
+    with pytest.raises(UserError, match=r"^hold_out .*: it has to be a number$"):
         newfound.discover(**folders, hold_out=value, out=tmp_path / "run")
 
 
@@ -150,7 +150,7 @@ def test_nothing_is_written_among_the_images(option, role, folders, tmp_path):
 @pytest.mark.parametrize("place", ["run", "run/cache", "link/cache"])
 def test_no_cache_is_made_in_the_run(place, folders, tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "run")
-    with pytest.raises(UserError, match=r"^--cache .* lies inside --out .*: choose a place outside"):
+    with pytest.raises(UserError, match=r"^cache .* lies inside out .*: choose a place outside"):
         newfound.discover(**folders, method="kmeans", out=tmp_path / "run", cache=tmp_path / place)
     assert not (tmp_path / "run").exists()
 
@@ -171,7 +171,7 @@ def test_a_place_that_cannot_hold_a_run_is_refused_before_images_are_read(tmp_pa
     before = sorted(tmp_path.iterdir())
     places = ["file", "file/run", "file/deep/run", "dangling", "loop", "loop/run", "x" * 300, f"new/{'x' * 300}"]
     for place in places:
-        with pytest.raises(UserError, match="choose another --out"):
+        with pytest.raises(UserError, match="choose another out"):
             newfound.discover(dataset="digits", out=tmp_path / place)
         assert sorted(tmp_path.iterdir()) == before, place
 
@@ -185,7 +185,7 @@ def test_a_folder_that_cannot_be_written_to_is_refused_before_images_are_read(tm
         raise OSError(errno.EROFS, "Read-only file system", str(dir))
 
     monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
-    with pytest.raises(UserError, match=r"^cannot write to .*/new/run: Read-only file system; choose another --out"):
+    with pytest.raises(UserError, match=r"^cannot write to .*/new/run: Read-only file system; choose another out"):
         newfound.discover(dataset="digits", out=tmp_path / "new" / "run")
     assert not (tmp_path / "new").exists()
 
@@ -210,7 +210,7 @@ def test_a_place_that_holds_no_run_is_refused_with_a_sentence(place, tmp_path):
 
 @pytest.mark.parametrize("change", [{"seed": -1}, {"seed": 2**31}, {"threads": -1}, {"threads": 1025}])
 def test_numbers_out_of_range_are_refused_before_a_folder_is_made(change, tmp_path):
-    with pytest.raises(UserError, match=f"--{next(iter(change))} .*: it has to be from 0 to"):
+    with pytest.raises(UserError, match=f"{next(iter(change))} .*: it has to be from 0 to"):
         newfound.discover(dataset="digits", out=tmp_path / "run", **change)
     assert not (tmp_path / "run").exists()
 
@@ -306,7 +306,7 @@ def test_a_run_goes_on_on_another_device_and_says_what_that_costs(found, tmp_pat
     (run / "settings.yaml").write_text(
         text.replace("device: cpu", "device: cuda:99").replace("device: cuda\n", "device: cuda:99\n")
     )
-    with pytest.raises(UserError, match="--device cuda:99"):
+    with pytest.raises(UserError, match="device cuda:99"):
         newfound.resume(run)
     said = io.StringIO()
     again = newfound.resume(run, device="cpu", reporter=Reporter(stream=said))

@@ -99,7 +99,7 @@ def test_images_of_a_data_set_are_written_as_png(tmp_path):
     with Image.open(tmp_path / "sorted" / found.categories[5] / f"{found.images[5]}.png") as image:
         pixels = reading.collection.train.images[reading.collection.n_labelled + row, 0]
         np.testing.assert_array_equal(np.asarray(image), pixels)
-    with pytest.raises(UserError, match="--link is for folders"):
+    with pytest.raises(UserError, match="link is for folders"):
         found.export(tmp_path / "other", link="hard")
 
 
@@ -251,7 +251,7 @@ def test_an_empty_folder_is_filled_but_not_one_that_was_filled_meanwhile(found, 
 
 def test_too_little_space_is_told_before_anything_is_copied(found, tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 10, 0))
-    with pytest.raises(UserError, match="choose another --to, or --link symlink"):
+    with pytest.raises(UserError, match="choose another to, or link symlink"):
         found.export(tmp_path / "sorted")
     found.export(tmp_path / "sorted", link="symlink")
 
@@ -261,7 +261,7 @@ def test_hard_links_across_file_systems_name_the_other_ways(found, tmp_path, mon
         raise OSError(errno.EXDEV, "Invalid cross-device link")
 
     monkeypatch.setattr(os, "link", refuse)
-    with pytest.raises(UserError, match="take --link symlink, or leave --link out for copies"):
+    with pytest.raises(UserError, match="take link symlink, or leave link out for copies"):
         found.export(tmp_path / "sorted", link="hard")
     assert not (tmp_path / "sorted").exists()
 

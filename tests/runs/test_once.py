@@ -10,6 +10,7 @@ from PIL import Image
 import newfound
 from newfound.data import cache, folder, store
 from newfound.data.sources import Request, Source
+from newfound.engine import loop
 from newfound.progress import Reporter
 
 TINY = {"network": "tiny", "data.size": 8, "stage1.epochs": 1, "stage1.warmup_epochs": 0}
@@ -70,3 +71,16 @@ def test_a_folder_that_was_read_is_listed_again_the_next_time(trees, tmp_path):
     assert source.read(request).collection.n_unlabelled == 20
     (tmp_path / "pile" / "x" / "0.png").unlink()
     assert source.read(request).collection.n_unlabelled == 19
+
+
+def test_discover_reads_the_test_images_once(tmp_path, monkeypatch):
+    passes, real = Counter(), loop.read_features
+
+    def read(network, images, *rest, **options):
+        passes[len(images)] += 1
+        return real(network, images, *rest, **options)
+
+    monkeypatch.setattr(loop, "read_features", read)
+    quick = {"stage1.epochs": 1, "stage1.warmup_epochs": 0}
+    found = newfound.discover(dataset="digits", method="kmeans", out=tmp_path / "run", settings=quick)
+    assert passes[found.result["images"]["test"]] == 1

@@ -265,7 +265,7 @@ def test_wrong_calls_are_one_line_and_status_2(words, complaint, run, folders, m
     ("share", "complaint"), [(0.6, "from 0 to 0.5"), (-0.1, "from 0 to 0.5"), (float("nan"), "from 0 to 0.5")]
 )
 def test_a_share_that_cannot_be_held_out_is_refused(share, complaint, folders, tmp_path):
-    with pytest.raises(UserError, match=f"--hold-out .* {complaint}"):
+    with pytest.raises(UserError, match=f"hold_out .* {complaint}"):
         newfound.discover(folders / "known", folders / "pile", n_novel=2, out=tmp_path / "run", hold_out=share)
     with pytest.raises(UserError, match="data sets have test images"):
         newfound.discover(dataset="digits", out=tmp_path / "run", hold_out=0.1)
