@@ -290,16 +290,14 @@ def methods(as_json: Json = False) -> None:
     from newfound.methods import method_names, summary
     from newfound.plan.recipe import load_recipe, recipe_names
 
-    method_of = {recipe: load_recipe(recipe)["method"] for recipe in recipe_names()}
-
-    def recipes(name: str) -> list[str]:
-        return [recipe for recipe, method in method_of.items() if method == name]
-
+    recipes: dict[str, list[str]] = {name: [] for name in method_names()}
+    for recipe in recipe_names():
+        recipes[load_recipe(recipe)["method"]].append(recipe)
     if as_json:
-        print(json.dumps({name: {"summary": summary(name), "recipes": recipes(name)} for name in method_names()}))
+        print(json.dumps({name: {"summary": summary(name), "recipes": recipes[name]} for name in recipes}))
         return
-    for name in method_names():
-        print(f"{name}: {summary(name)}\n  recipes: {', '.join(recipes(name))}")
+    for name, own in recipes.items():
+        print(f"{name}: {summary(name)}\n  recipes: {', '.join(own)}")
 
 
 @data_app.command("list")

@@ -34,7 +34,7 @@ def get_method(name: str) -> type[Method]:
     from newfound.methods.base import Method
 
     classes = [c for c in vars(module).values() if isinstance(c, type) and issubclass(c, Method) and c is not Method]
-    return next(c for c in classes if c.Settings().method == name)
+    return {c.Settings().method: c for c in classes}[name]
 
 
 def summary(name: str) -> str:

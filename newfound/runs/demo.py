@@ -63,8 +63,7 @@ def run_demo(out: Path | None, *, method: str, device: str, seed: int, reporter:
     out = out or free_folder(Path("newfound-demo"))
     reading = read_digits(seed)
     rows = pixel_rows(reading, seed, reporter)
-    if method != "kmeans":
-        rows["k-means on a classifier's features"] = kmeans_row(reading, device, seed, reporter)
+    rows["k-means on a classifier's features"] = kmeans_row(reading, device, seed, reporter)
     found = discover(dataset="digits", method=method, device=device, seed=seed, out=out, reporter=reporter)
     rows[f"newfound, {method}"] = found.result["unlabelled"]["accuracy"]
     return DemoTable(rows, found)

@@ -21,7 +21,8 @@ from newfound.methods.base import Fit, Method, Outcome, fit_background, fit_size
 from newfound.methods.parts.clusters import cluster, cluster_outcome
 from newfound.methods.parts.encoder import make_encoder
 from newfound.methods.parts.labels import class_means, joint_labels, rectification
-from newfound.methods.parts.tasks import novel_names, predict_candidates
+from newfound.methods.parts.outcome import read_outcome
+from newfound.methods.parts.tasks import novel_names
 from newfound.methods.parts.views import make_views
 from newfound.model import Encoder, Model
 from newfound.nets.heads import CosineClassifier, classifier
@@ -74,8 +75,8 @@ class APL(Method):
             return found.outcome
         encoder, novel, earlier, first = found.encoder, found.labels, found.outcome.earlier, collection.n_labelled
         features = before = found.outcome.features
-        assert features is not None
         for number in range(1, chosen.selftraining.iterations + 1):
+            assert features is not None
             labels = joint_labels(engine, novel)
             prototypes = class_means(features, labels, n)
             if number == 1:
@@ -87,13 +88,12 @@ class APL(Method):
             engine.train(SelfTraining(number, encoder, head, collection, chosen, labels, weights))
             unit = isinstance(head, CosineClassifier)
             model = Model(encoder, head, collection.classes, novel_names(collection), method="apl", unit_features=unit)
-            features = engine.features(model, engine.train_images, title="reading features", of=model.features)
-            confidence, assigned = predict_candidates(model, features[first:], collection).max(1)
-            novel = assigned - len(collection.classes)
-            earlier = earlier | {f"stage2-{number}": assigned.cpu().numpy()}
+            outcome = read_outcome(model, collection, engine)
+            novel = torch.from_numpy(outcome.assignments - len(collection.classes)).to(engine.device)
+            features = outcome.features
+            earlier = earlier | {f"stage2-{number}": outcome.assignments}
         figures = {"mean_weight": float(weights[first:].mean())}
-        result = assigned.cpu().numpy(), confidence.cpu().numpy()
-        return Outcome(model, *result, figures, earlier, features, features_before_stage2=before)
+        return replace(outcome, figures=figures, earlier=earlier, features_before_stage2=before)
 
     @classmethod
     def fitted(cls, look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
