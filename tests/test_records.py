@@ -132,7 +132,7 @@ def test_strangers_among_the_digits_are_counted_as_the_record_says(monkeypatch):
     assert not any(row["commit"].endswith("+") for row in record["rows"].values())
 
 
-def test_the_page_of_the_method_has_the_rehearsals_figures():
+def test_the_notebook_has_the_rehearsals_figures():
     """Of the tables that were typed: every accuracy stands in a record that the table names."""
     folder = ROOT / "benchmarks" / "rehearsal"
 
@@ -141,7 +141,7 @@ def test_the_page_of_the_method_has_the_rehearsals_figures():
         stages = [run["accuracy"] for run in runs] + [b["accuracy"] for run in runs for b in run["branches"].values()]
         return {f"{100 * value:.1f}" for found in stages for value in found.values()}
 
-    text = (ROOT / "docs" / "method.md").read_text()
+    text = (ROOT / "docs" / "log" / "rehearsals.md").read_text()
     for begin, names, counts in (
         ("| as it is |", ["cifar100-weights"], [11]),
         ("| after stage I |", ["cifar100-refinement", "mixed-refinement"], [7, 5]),
