@@ -72,7 +72,7 @@ class Rehearsal:
         found, run = self._train_stage1(changes)
         from safetensors.torch import save_file
 
-        weights = {name: tensor.contiguous() for name, tensor in found.encoder.state_dict().items()}
+        weights = {name: tensor.contiguous() for name, tensor in found.model.encoder.state_dict().items()}
         kept.parent.mkdir(parents=True, exist_ok=True)
         save_file(weights, kept, metadata={"run": json.dumps(run)})
         return found, run
@@ -111,7 +111,7 @@ class Rehearsal:
         return found, {
             "changes": changes,
             "seed": self.seed,
-            "accuracy": self._accuracy(found.outcome, engine)[0],
+            "accuracy": self._accuracy(found, engine)[0],
             "stage1": [{name: round(line[name], 4) for name in WATCHED if name in line} for line in some],
             "seconds": round(time.monotonic() - began, 1),
             "branches": {},

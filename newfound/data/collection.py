@@ -32,6 +32,9 @@ def novel_tasks(n_known: int, *tasks: tuple[str, int, np.ndarray]) -> tuple[Task
     """Tasks that have only novel candidates, from the name, the number of novel categories and the rows of each."""
     made, begun = [], n_known
     for name, n_novel, rows in tasks:
+        if not 1 <= n_novel <= len(rows):
+            images = f"the {len(rows):,} unlabelled images{f' of {name}' if name else ''}"
+            raise UserError(f"cannot find {n_novel:,} novel categories among {images}: choose 1 to that many")
         made.append(Task(name, rows, np.arange(begun, begun + n_novel)))
         begun += n_novel
     return tuple(made)
@@ -63,12 +66,6 @@ class Collection:
         covered = np.sort(np.concatenate([np.empty(0, np.int64), *(task.rows for task in self.tasks)]))
         if not np.array_equal(covered, self.unlabelled):
             raise ValueError("every unlabelled image has to be in one task, and no other image in any")
-        for task in self.tasks:
-            novel = len(self.novel_of(task))
-            if not 1 <= novel <= len(task.rows):
-                where = f" of {task.name}" if task.name else ""
-                images = f"the {len(task.rows):,} unlabelled images{where}"
-                raise UserError(f"cannot find {novel:,} novel categories among {images}: choose 1 to that many")
         found = np.concatenate([np.empty(0, np.int64), *(self.novel_of(task) for task in self.tasks)])
         if not np.array_equal(found, len(self.classes) + np.arange(len(found))):
             raise ValueError("novel categories have to be counted after the known ones, task after task")

@@ -130,7 +130,7 @@ def test_a_collection_refuses_labels_that_do_not_fit():
 
     def collection(labels):
         labels = np.array(labels)
-        return Collection(store, labels, ("a",), novel_tasks(1, ("", 1, np.flatnonzero(labels == UNKNOWN))))
+        return Collection(store, labels, ("a",), (Task("", np.flatnonzero(labels == UNKNOWN), np.array([1])),))
 
     with pytest.raises(ValueError, match="3 training images but labels of shape"):
         collection([0, 0])
@@ -198,10 +198,10 @@ def test_a_task_holds_its_images_in_an_order_that_is_drawn_and_not_the_one_on_di
 def test_tasks_that_do_not_cover_every_unlabelled_image_once_are_refused(rows):
     labels = np.array([0, UNKNOWN, UNKNOWN])
     with pytest.raises(ValueError, match="every unlabelled image has to be in one task"):
-        Collection(store_of([0, 0, 0]), labels, ("a",), novel_tasks(1, ("", 1, np.array(rows, np.int64))))
+        Collection(store_of([0, 0, 0]), labels, ("a",), (Task("", np.array(rows, np.int64), np.array([1])),))
 
 
-@pytest.mark.parametrize("n_novel", [0, 61, 5000])
+@pytest.mark.parametrize("n_novel", [0, 61, -1, 5000, 10**15])
 def test_a_number_of_novel_categories_that_cannot_be_is_refused(pool, n_novel):
     with pytest.raises(UserError, match=f"cannot find {n_novel:,} novel categories among the 60 unlabelled images:"):
         read(pool, n_novel=n_novel)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -28,16 +28,6 @@ from newfound.model import Encoder, Model
 from newfound.nets.heads import CosineClassifier, classifier
 
 
-@dataclass(frozen=True)
-class Represented:
-    """What stage I leaves: its encoder, the pseudo labels [n_unlabelled] of stage II, counted among the novel
-    categories, and the outcome if nothing follows."""
-
-    encoder: Encoder
-    labels: Tensor
-    outcome: Outcome
-
-
 class APL(Method):
     """The paper's method, both stages and every switch."""
 
@@ -46,38 +36,34 @@ class APL(Method):
     def fit(self, collection: Collection, engine: Engine, start: Model | None = None) -> Outcome:
         return self.finish(self.represent(collection, engine, start), collection, engine)
 
-    def represent(self, collection: Collection, engine: Engine, start: Model | None = None) -> Represented:
-        """Stage I, and the categories found in its features."""
+    def represent(self, collection: Collection, engine: Engine, start: Model | None = None) -> Outcome:
+        """Stage I, and the categories found in its features: the first pseudo labels of stage II."""
         encoder = make_encoder(self.settings.network, collection, start, dimension=self.settings.dimension)
         stage1 = Representation(encoder, collection, self.settings)
         engine.train(stage1)
-        found = self.read(encoder, collection, engine)
+        outcome = self.read(encoder, collection, engine)
         if not stage1.online:
-            return found
-        assert found.outcome.features is not None
-        online = stage1.online_labels(found.outcome.features[collection.n_labelled :])
+            return outcome
+        assert outcome.features is not None
+        online = stage1.online_labels(outcome.features[collection.n_labelled :])
         assignments = len(collection.classes) + online.cpu().numpy()
-        outcome = replace(found.outcome, earlier=found.outcome.earlier | {"online": assignments})
-        if self.settings.selftraining.labels == "online":
-            return replace(found, labels=online, outcome=replace(outcome, assignments=assignments))
-        return replace(found, outcome=outcome)
+        outcome = replace(outcome, earlier=outcome.earlier | {"online": assignments})
+        return replace(outcome, assignments=assignments) if self.settings.selftraining.labels == "online" else outcome
 
-    def read(self, encoder: Encoder, collection: Collection, engine: Engine) -> Represented:
+    def read(self, encoder: Encoder, collection: Collection, engine: Engine) -> Outcome:
         """The categories found in the features of stage I's encoder."""
         outcome = cluster_outcome(encoder, collection, self.settings.cluster, engine, method="apl")
-        labels = torch.from_numpy(outcome.assignments - len(collection.classes)).to(engine.device)
-        return Represented(encoder, labels, replace(outcome, earlier={"stage1": outcome.assignments}))
+        return replace(outcome, earlier={"stage1": outcome.assignments})
 
-    def finish(self, found: Represented, collection: Collection, engine: Engine) -> Outcome:
-        """Stage II: iterations of self-training, each from the labels that the one before gives."""
-        chosen, n = self.settings, len(collection.classes) + collection.n_novel
-        if chosen.selftraining.iterations == 0:
-            return found.outcome
-        encoder, novel, earlier, first = found.encoder, found.labels, found.outcome.earlier, collection.n_labelled
-        features = before = found.outcome.features
+    def finish(self, outcome: Outcome, collection: Collection, engine: Engine) -> Outcome:
+        """Stage II: iterations of self-training, each from the labels that the one before gives. Trains the encoder of
+        the outcome on."""
+        chosen, n, first = self.settings, len(collection.classes) + collection.n_novel, collection.n_labelled
+        encoder, earlier, before = outcome.model.encoder, outcome.earlier, outcome.features
         for number in range(1, chosen.selftraining.iterations + 1):
+            features = outcome.features
             assert features is not None
-            labels = joint_labels(engine, novel)
+            labels = joint_labels(engine, outcome.assignments)
             prototypes = class_means(features, labels, n)
             if number == 1:
                 head = classifier(chosen.classifier, encoder.width, n)
@@ -89,11 +75,10 @@ class APL(Method):
             unit = isinstance(head, CosineClassifier)
             model = Model(encoder, head, collection.classes, novel_names(collection), method="apl", unit_features=unit)
             outcome = read_outcome(model, collection, engine)
-            novel = torch.from_numpy(outcome.assignments - len(collection.classes)).to(engine.device)
-            features = outcome.features
             earlier = earlier | {f"stage2-{number}": outcome.assignments}
-        figures = {"mean_weight": float(weights[first:].mean())}
-        return replace(outcome, figures=figures, earlier=earlier, features_before_stage2=before)
+            figures = {"mean_weight": float(weights[first:].mean())}
+            outcome = replace(outcome, figures=figures, earlier=earlier, features_before_stage2=before)
+        return outcome
 
     @classmethod
     def fitted(cls, look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:

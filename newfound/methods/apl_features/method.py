@@ -70,7 +70,7 @@ class FeatureAPL(Method):
         n = n_known + collection.n_novel
         head = CosineClassifier(encoder.width, n).to(engine.device)
         with torch.no_grad():
-            head.weight.copy_(class_means(white, joint_labels(engine, novel), n))
+            head.weight.copy_(class_means(white, joint_labels(engine, n_known + novel.cpu().numpy()), n))
         stage = HeadTraining(project, head, VectorStore(inputs), novel, collection, chosen)
         engine.train(stage)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -14,10 +15,9 @@ def one_hot(labels: Tensor, n: int) -> Tensor:
     return (labels[:, None] == torch.arange(n, device=labels.device)).float()
 
 
-def joint_labels(engine: Engine, novel: Tensor) -> Tensor:
-    """Labels [n_train] over old and new: the true ones, then pseudo labels ``novel`` [n_unlabelled] after the old."""
-    collection = engine.collection
-    return torch.cat([engine.labels[: collection.n_labelled], len(collection.classes) + novel])
+def joint_labels(engine: Engine, assignments: np.ndarray) -> Tensor:
+    """Labels [n_train] over old and new: the true ones, then the ``assignments`` [n_unlabelled]."""
+    return torch.cat([engine.labels[: engine.collection.n_labelled], torch.from_numpy(assignments).to(engine.device)])
 
 
 def class_means(features: Tensor, labels: Tensor, n: int) -> Tensor:
