@@ -8,7 +8,7 @@ import numpy as np
 
 from newfound.data.collection import Reading
 
-FEWEST, MOST = 20, 1000
+FEWEST, MAX_HELD_OUT = 20, 1000
 """Held-out images, unless a share is asked for: 20 allow to reject one in twenty, and more than 1,000 tell no more."""
 SHARE = 0.05
 LARGEST = 0.1
@@ -47,7 +47,7 @@ def _choose(labels: np.ndarray, share: float | None, seed: int) -> np.ndarray:
     order = order[np.argsort(labels[order], kind="stable")]
     order = order[np.bincount(labels)[labels[order]] >= SMALLEST_CATEGORY]
     if share is None:
-        wanted = min(MOST, max(FEWEST, int(SHARE * len(order)))) if LARGEST * len(order) >= FEWEST else 0
+        wanted = min(MAX_HELD_OUT, max(FEWEST, int(SHARE * len(order)))) if LARGEST * len(order) >= FEWEST else 0
     else:
         wanted = int(share * len(order))
     places = ((np.arange(wanted) + 0.5) * len(order) / max(1, wanted)).astype(np.int64)
