@@ -98,7 +98,9 @@ def test_the_contingency_table_counts_images():
     assert np.issubdtype(table.dtype, np.integer)
 
 
-@pytest.mark.parametrize(("predicted", "truth"), [([3], [0]), ([-1], [0]), ([0], [4]), ([0], [-1])])
+@pytest.mark.parametrize(
+    ("predicted", "truth"), [([0, 3], [0, 0]), ([0, -1], [0, 0]), ([0, 0], [0, 4]), ([0, 0], [0, -1])]
+)
 def test_labels_outside_the_table_are_refused(predicted, truth):
     with pytest.raises(ValueError, match="clusters must be in 0 to 2 and classes in 0 to 3"):
         contingency(predicted, truth, 3, 4)

@@ -28,3 +28,13 @@ def test_the_vote_is_that_of_a_plain_count():
 def test_fewer_features_than_neighbours_all_vote():
     features, labels = torch.eye(3), torch.tensor([1, 1, 0])
     assert vote(features, labels, torch.tensor([[0.0, 0.0, 1.0]]), 2, temperature=10.0).tolist() == [1]
+
+
+def test_by_itself_it_asks_twenty_neighbours_at_a_temperature_of_7_hundredths():
+    generator = torch.Generator().manual_seed(0)
+    features, queries = (torch.randn(n, 4, generator=generator) for n in (200, 1000))
+    labels = torch.randint(0, 4, (200,), generator=generator)
+    found = vote(features, labels, queries, 4)
+    assert torch.equal(found, vote(features, labels, queries, 4, neighbours=20, temperature=0.07))
+    for others in ({"neighbours": 19}, {"neighbours": 21}, {"temperature": 0.05}, {"temperature": 0.1}):
+        assert (vote(features, labels, queries, 4, **others) != found).any(), others

@@ -84,6 +84,19 @@ def test_an_image_goes_only_where_it_may(kind, balanced, soft):
         assert set(targets.unique().tolist()) == {0.0, 1.0}
 
 
+def test_targets_are_those_of_three_rounds_at_a_twentieth_unless_told_otherwise():
+    opl, (features, _) = start(4, 6), batch(50, 4, 6, seed=0)
+    usual = opl.assign(features, balanced=True, soft=True)
+    assert torch.equal(usual, opl.assign(features, balanced=True, soft=True, epsilon=0.05, rounds=3))
+    assert not torch.allclose(usual, opl.assign(features, balanced=True, soft=True, rounds=4))
+
+
+def test_images_that_are_all_alike_share_the_categories_evenly():
+    opl = OnlinePrototypes(torch.ones(3, 4), similarity="dot")
+    targets = opl.assign(torch.ones(5, 4), balanced=False, soft=True)
+    torch.testing.assert_close(targets, torch.full((5, 3), 1 / 3))
+
+
 def test_the_scale_of_features_changes_no_target_of_dot_products():
     opl, (features, _) = start(4, 6, similarity="dot"), batch(50, 4, 6, seed=0)
     small = opl.assign(features, balanced=True, soft=True)
@@ -254,6 +267,28 @@ def test_the_separation_term_moves_the_features_of_the_nearest_classes_apart(see
     features = features - 0.5 * gradients(opl, "straight_through", features, targets, separation)
     opl.update(features, targets)
     assert closest(opl.prototypes) < before - 1e-4
+
+
+def test_neither_targets_nor_prototypes_learn_by_gradient():
+    initial = torch.randn(3, 4, requires_grad=True)
+    opl, (features, targets) = OnlinePrototypes(initial), batch(8, 3, 4, seed=0, soft=True)
+    assert not opl.prototypes.requires_grad
+    targets.requires_grad_()
+    for way in (opl.straight_through, opl.ema):
+        assert not way(features, targets).requires_grad
+
+
+@pytest.mark.parametrize("soft", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_restart_makes_prototypes_the_class_means_and_leaves_absent_ones(kind, soft):
+    opl = start(4, 5, similarity=kind)
+    before = opl.prototypes.clone()
+    features, targets = batch(12, 4, 5, seed=0, soft=soft, absent=[1])
+    opl.restart(features, targets)
+    for c in range(4):
+        mean = reference.class_mean(features.double(), targets, c, kind == "cosine")
+        expected = before[c].double() if mean is None else reference.unit(mean) if kind == "cosine" else mean
+        torch.testing.assert_close(opl.prototypes[c].double(), expected, rtol=1e-4, atol=1e-5)
 
 
 # Edges

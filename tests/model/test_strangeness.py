@@ -85,3 +85,27 @@ def test_copies_of_one_image_do_not_make_everything_else_infinitely_strange(blob
     learned = learn_exemplars(torch.from_numpy(features), categories, seed=0)
     assert torch.isfinite(learned(torch.from_numpy(features) + 0.01)).all()
     assert learned(torch.ones(1, 8)) < 1e4
+
+
+def test_a_category_of_copies_is_a_hundredth_as_wide_as_categories_are_in_the_mean(blobs):
+    features, categories = blobs
+    features[categories == 0] = features[0]
+    spacing = learn_exemplars(torch.from_numpy(features), categories, seed=0).spacing.numpy()
+    widths = [spacing[categories == c].mean() for c in (1, 2)]
+    np.testing.assert_allclose(spacing[categories == 0], 0.01 * sum(widths) / 3, rtol=1e-4)
+
+
+def test_every_category_has_exemplars_enough_for_a_neighbourhood(monkeypatch):
+    monkeypatch.setattr("newfound.model.strangeness.MOST", 8)
+    features = torch.randn(80, 4, generator=torch.Generator().manual_seed(0))
+    learned = learn_exemplars(features, np.arange(80) % 4, seed=0)
+    assert len(learned.exemplars) == 4 * (NEIGHBOURS + 1)
+
+
+def test_one_training_image_alone_has_a_width():
+    learned = learn_exemplars(torch.ones(1, 4), np.array([0]), seed=0)
+    assert learned(torch.randn(3, 4)).isfinite().all()
+
+
+def test_before_it_is_calibrated_it_knows_no_held_out_image():
+    assert len(Strangeness(3, 2).held_out) == 0
