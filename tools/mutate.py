@@ -35,8 +35,18 @@ NEAREST = {
     "newfound/evaluate": ("tests/evaluate",),
     "newfound/trust": ("tests/trust",),
     "newfound/model": ("tests/model",),
-    "newfound/methods": ("tests/methods",),
+    "newfound/methods/apl_features": (
+        "tests/methods/test_meaning_features.py",
+        "tests/methods/test_meaning_stage2.py",
+    ),
+    "newfound/methods": (
+        *("tests/methods/test_meaning_stage1.py", "tests/methods/test_meaning_stage2.py"),
+        *("tests/methods/test_meaning_tasks.py", "tests/methods/test_meaning_features.py"),
+        *("tests/methods/test_label_options.py", "tests/methods/test_readout_options.py"),
+        "tests/methods/test_kmeans_row.py",
+    ),
 }
+"""The quickest tests that should notice a change; of two places the first counts."""
 WIDER = ("tests/losses", "tests/evaluate", "tests/trust", "tests/model", "tests/methods", "tests/runs/test_predict.py")
 QUICK = "not (slow or page or gpu or data)"
 IMPORTED_ONCE = (

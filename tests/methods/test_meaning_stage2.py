@@ -11,13 +11,14 @@ from methods_tiny import fit
 from reference import rectified as reference
 from reference.sinkhorn import sinkhorn
 
+from newfound.cluster.kmeans import kmeans
 from newfound.config.settings import KMeansSettings, Plan
 from newfound.data.collection import Collection, Task
 from newfound.data.vectors import VectorStore
 from newfound.engine.loop import Engine
 from newfound.engine.stage import Batch
 from newfound.methods.apl_features.headtraining import HeadTraining
-from newfound.methods.kmeans import Supervised
+from newfound.methods.kmeans import KMeans, Supervised
 from newfound.model import Encoder
 from newfound.nets.heads import CosineClassifier, Whitened
 from newfound.plan.recipe import resolve_settings
@@ -228,3 +229,24 @@ def test_the_k_means_row_learns_a_classifier_of_labelled_images_alone(digits):
     assert logits.shape == (32, N_KNOWN)
     torch.testing.assert_close(parts["loss"], F.cross_entropy(logits, batch.labels))
     assert float(parts["accuracy"]) == pytest.approx(float((logits.argmax(1) == batch.labels).float().mean()))
+
+
+@pytest.mark.parametrize("unit", [False, True])
+def test_the_k_means_row_clusters_the_features_of_the_network_that_learnt(digits, monkeypatch, unit):
+    stages, train = [], Engine.train
+    monkeypatch.setattr(Engine, "train", lambda engine, stage: (train(engine, stage), stages.append(stage)))
+    settings = resolve_settings("kmeans", "kmeans-digits", {"stage1.epochs": 1, "cluster.normalise": unit})
+    engine = Engine(digits, torch.device("cpu"))
+    outcome = KMeans(settings).fit(digits, engine)
+    (stage,) = stages
+    before = make_supervised(digits).encoder.net
+    assert any(not torch.equal(a, b) for a, b in zip(stage.encoder.net.parameters(), before.parameters(), strict=True))
+    features = engine.features(stage.encoder, engine.train_images, title="")
+    features = F.normalize(features) if unit else features
+    torch.testing.assert_close(outcome.features, features)
+    clusters = kmeans(features[N_LABELLED:], N_NOVEL, starts=settings.cluster.starts, seed=0)
+    assert outcome.assignments.tolist() == clusters.labels.tolist()
+    assert outcome.figures["inertia"] == pytest.approx(clusters.inertia)
+    logits = outcome.model.eval()(digits.train.images[N_LABELLED:]).detach()
+    own = logits[:, N_KNOWN:].softmax(1).gather(1, clusters.labels[:, None])[:, 0]
+    np.testing.assert_allclose(outcome.confidence, own, rtol=1e-3)
