@@ -36,7 +36,7 @@ NEAREST = {
     "newfound/trust": ("tests/trust",),
     "newfound/model": ("tests/model",),
     "newfound/methods/apl_features": (
-        "tests/methods/test_meaning_features.py",
+        *("tests/methods/test_meaning_features.py", "tests/methods/test_tuning.py"),
         "tests/methods/test_meaning_stage2.py",
     ),
     "newfound/methods": (
@@ -47,7 +47,7 @@ NEAREST = {
     ),
 }
 """The quickest tests that should notice a change; of two places the first counts."""
-WIDER = ("tests/losses", "tests/evaluate", "tests/trust", "tests/model", "tests/methods", "tests/runs/test_predict.py")
+WIDER = ("tests/methods", "tests/trust", "tests/evaluate", "tests/losses", "tests/model", "tests/runs/test_predict.py")
 QUICK = "not (slow or page or gpu or data)"
 IMPORTED_ONCE = (
     *("torch", "numpy", "scipy.optimize", "sklearn.metrics", "sklearn.cluster", "sklearn.manifold", "PIL.Image"),
@@ -328,10 +328,12 @@ class Runner:
             place.write_bytes(mutant.apply(place.read_bytes()))
             for compiled in place.parent.glob(f"__pycache__/{place.stem}.*"):
                 compiled.unlink()
-            for tests in filter(None, (nearest(mutant.path), self.wider)):
-                status, by = self.test(copy, tests, self.limits[tests])
-                if status != "survived":
-                    break
+            first = nearest(mutant.path)
+            status, by = self.test(copy, first, self.limits[first])
+            if status == "survived" and self.wider:
+                others = [place for place in self.wider if place not in first]
+                done = [f"--ignore={place}" for place in first]
+                status, by = self.test(copy, (*others, *done), self.limits[self.wider])
             return status, by
         finally:
             shutil.rmtree(copy)

@@ -304,6 +304,21 @@ def test_the_teachers_momentum_rises_to_one(digits):
     assert 0.999 < float(momentum[-1]) <= 1
 
 
+def test_after_a_step_the_teacher_follows_the_student_by_its_momentum(digits):
+    stage, engine = begin(digits, dino__momentum=0.7)
+    parts, _ = one_step(stage, engine)
+    before = [parameter.clone() for parameter in stage.instance.teacher.parameters()]
+    parts["loss"].backward()
+    torch.optim.SGD(stage.parameters(), lr=0.5).step()
+    t = stage.sampler.steps
+    stage.after_step(torch.tensor(t))
+    momentum = 1 - 0.3 * (1 + math.cos(math.pi * t / (2 * stage.sampler.steps))) / 2
+    student = [*stage.encoder.parameters(), *stage.instance.head.parameters()]
+    for old, new, followed in zip(before, stage.instance.teacher.parameters(), student, strict=True):
+        torch.testing.assert_close(new, momentum * old + (1 - momentum) * followed, rtol=1e-4, atol=1e-6)
+    assert any(not torch.equal(a, b) for a, b in zip(before, stage.instance.teacher.parameters(), strict=True))
+
+
 # Views
 
 
