@@ -278,19 +278,6 @@ def test_neither_targets_nor_prototypes_learn_by_gradient():
         assert not way(features, targets).requires_grad
 
 
-@pytest.mark.parametrize("soft", [False, True])
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_restart_makes_prototypes_the_class_means_and_leaves_absent_ones(kind, soft):
-    opl = start(4, 5, similarity=kind)
-    before = opl.prototypes.clone()
-    features, targets = batch(12, 4, 5, seed=0, soft=soft, absent=[1])
-    opl.restart(features, targets)
-    for c in range(4):
-        mean = reference.class_mean(features.double(), targets, c, kind == "cosine")
-        expected = before[c].double() if mean is None else reference.unit(mean) if kind == "cosine" else mean
-        torch.testing.assert_close(opl.prototypes[c].double(), expected, rtol=1e-4, atol=1e-5)
-
-
 # Edges
 
 

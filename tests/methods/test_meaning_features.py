@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from newfound.cluster.kmeans import kmeans
-from newfound.data.collection import Collection, Task
+from newfound.data.collection import Collection, novel_tasks
 from newfound.data.vectors import VectorStore
 from newfound.engine.loop import Engine
 from newfound.methods.apl_features.method import FeatureAPL
@@ -24,7 +24,7 @@ def make_collection(test=None):
     features, categories = embeddings.vectors()
     labels = np.where(categories < N_KNOWN, categories, -1)
     classes = tuple(f"c{i}" for i in range(N_KNOWN))
-    tasks = (Task("", N_NOVEL, np.arange(N_LABELLED, len(labels))),)
+    tasks = novel_tasks(N_KNOWN, ("", N_NOVEL, np.arange(N_LABELLED, len(labels))))
     return Collection(VectorStore(torch.from_numpy(features)), labels, classes, tasks, test=test)
 
 
@@ -52,41 +52,41 @@ def test_labels_begin_as_clusters_and_the_classifier_as_the_means_of_whitened_fe
     collection = make_collection()
     outcome, stage, _ = fit(monkeypatch, collection, whitening__dimension=8)
     clusters = torch.from_numpy(outcome.earlier["clusters"])
-    assert torch.equal(stage.novel, clusters)
+    assert torch.equal(stage.novel, clusters - N_KNOWN)
     white = F.normalize(stage.linear(stage.inputs.images.flatten(1))).detach()
     assert white.shape == (480, 8)
-    torch.testing.assert_close(outcome.before, white)
-    labels = torch.cat([torch.from_numpy(collection.labels[:N_LABELLED]), N_KNOWN + clusters])
+    torch.testing.assert_close(outcome.features_before_stage2, white)
+    labels = torch.cat([torch.from_numpy(collection.labels[:N_LABELLED]), clusters])
     torch.testing.assert_close(stage.head.rows.detach(), unit_means(white, labels, N_KNOWN + N_NOVEL))
 
 
 def test_the_outcome_is_what_the_model_says_of_the_pile(monkeypatch):
     collection = make_collection()
-    outcome, _, _ = fit(monkeypatch, collection, temperature=0.3)
+    outcome, _, _ = fit(monkeypatch, collection)
     images = collection.train.images
     with torch.no_grad():
         features, logits = outcome.model.eval().features(images), outcome.model(images)
     torch.testing.assert_close(outcome.features, features, rtol=1e-4, atol=1e-5)
     among = logits[N_LABELLED:, N_KNOWN:].softmax(1)
-    assert outcome.assignments.tolist() == among.argmax(1).tolist()
+    assert outcome.assignments.tolist() == (N_KNOWN + among.argmax(1)).tolist()
     np.testing.assert_allclose(outcome.confidence, among.max(1).values, rtol=1e-3)
     rows = torch.linalg.lstsq(features.double(), logits.double()).solution.T
-    torch.testing.assert_close(0.3 * rows.norm(dim=1), torch.ones(16, dtype=torch.float64), rtol=1e-3, atol=0)
-    assert torch.equal(outcome.plain, images.flatten(1))
-    assert outcome.plain_is_the_models
+    torch.testing.assert_close(0.1 * rows.norm(dim=1), torch.ones(16, dtype=torch.float64), rtol=1e-3, atol=0)
+    assert torch.equal(outcome.backbone_features, images.flatten(1))
+    assert outcome.backbone_unchanged
 
 
-@pytest.mark.parametrize("algorithm", ["kmeans", "consensus"])
+@pytest.mark.parametrize("algorithm", ["kmeans", "uneven"])
 def test_clusters_of_every_step_are_kept(monkeypatch, algorithm):
     collection = make_collection()
     outcome, stage, _ = fit(monkeypatch, collection, cluster__algorithm=algorithm)
     steps = ["plain", "whitened"] if algorithm == "kmeans" else ["plain", "whitened", "clusters"]
     assert list(outcome.earlier) == steps
-    assert stage.novel.tolist() == outcome.earlier[steps[-1]].tolist()
-    pile = {"plain": collection.train.images.flatten(1), "whitened": outcome.before}
+    assert stage.novel.tolist() == (outcome.earlier[steps[-1]] - N_KNOWN).tolist()
+    pile = {"plain": collection.train.images.flatten(1), "whitened": outcome.features_before_stage2}
     for name, features in pile.items():
         found = kmeans(features[N_LABELLED:], N_NOVEL, starts=20, seed=0).labels
-        assert outcome.earlier[name].tolist() == found.tolist(), name
+        assert outcome.earlier[name].tolist() == (N_KNOWN + found).tolist(), name
 
 
 def test_whitened_features_have_no_more_numbers_than_the_images_allow(monkeypatch):
@@ -94,7 +94,7 @@ def test_whitened_features_have_no_more_numbers_than_the_images_allow(monkeypatc
     few = make_collection()
     rows = np.concatenate([np.arange(0, 360, 60), N_LABELLED + np.arange(0, 120, 30)])
     labels = np.array([0, 0, 1, 1, 2, 2, -1, -1, -1, -1])
-    small = Collection(few.train.take(rows), labels, ("a", "b", "c"), (Task("", 2, np.arange(6, 10)),))
+    small = Collection(few.train.take(rows), labels, ("a", "b", "c"), novel_tasks(3, ("", 2, np.arange(6, 10))))
     assert fit(monkeypatch, small)[0].features.shape[1] == 9
 
 
@@ -104,11 +104,11 @@ def test_strangeness_is_learnt_from_all_training_images_and_measured_on_the_test
     outcome, _, engine = fit(monkeypatch, collection)
     learn_strangeness(outcome, collection, engine)
     model = outcome.model
-    assert model.plain_strangeness
+    assert model.strangeness_of_backbone
     assert len(model.strangeness.exemplars) == 480
-    torch.testing.assert_close(model.strangeness.exemplars, F.normalize(outcome.plain))
+    torch.testing.assert_close(model.strangeness.exemplars, F.normalize(outcome.backbone_features))
     # Each exemplar's spacing is its category's: the given one, or the found one after the known ones.
-    categories = np.concatenate([collection.labels[:N_LABELLED], N_KNOWN + outcome.assignments])
+    categories = np.concatenate([collection.labels[:N_LABELLED], outcome.assignments])
     for category in range(N_KNOWN + N_NOVEL):
         assert len(model.strangeness.spacing[torch.from_numpy(categories == category)].unique()) == 1
     assert len(model.strangeness.spacing.unique()) == N_KNOWN + N_NOVEL
@@ -120,9 +120,9 @@ def test_without_features_that_no_label_touched_strangeness_is_told_from_the_mod
     collection = make_collection()
     outcome, _, engine = fit(monkeypatch, collection)
     for known in (outcome.features, None):  # where they are not kept they are read again
-        given = dataclasses.replace(outcome, plain_is_the_models=False, features=known)
+        given = dataclasses.replace(outcome, backbone_unchanged=False, features=known)
         learn_strangeness(given, collection, engine)
-        assert not outcome.model.plain_strangeness
+        assert not outcome.model.strangeness_of_backbone
         exemplars = outcome.model.strangeness.exemplars
         torch.testing.assert_close(exemplars, outcome.features, rtol=1e-4, atol=1e-5)
         assert len(outcome.model.strangeness.held_out) == 0

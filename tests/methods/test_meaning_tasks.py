@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from methods_tiny import fit, make_stage, one_step
 
-from newfound.data.collection import Task
+from newfound.data.collection import novel_tasks
 from newfound.losses import separation
 
 N_LABELLED = 120
@@ -18,16 +18,16 @@ FIRST, SECOND = {0, 1}, {2, 3, 4}
 @pytest.fixture
 def two(digits):
     """70 unlabelled images of a task with two novel categories, 80 of one with three."""
-    tasks = (Task("A", 2, np.arange(120, 190)), Task("B", 3, np.arange(190, 270)))
+    tasks = novel_tasks(5, ("A", 2, np.arange(120, 190)), ("B", 3, np.arange(190, 270)))
     return dataclasses.replace(digits, tasks=tasks)
 
 
 def novel_of(outcome, name):
     """The novel category [n_unlabelled], from 0, that a step of the run gave each image."""
-    return outcome.earlier[name]
+    return outcome.earlier[name] - 5
 
 
-@pytest.mark.parametrize("changes", [{}, {"selftraining__labels": "online"}, {"classifier__kind": "cosine"}], ids=str)
+@pytest.mark.parametrize("changes", [{}, {"selftraining__labels": "online"}, {"classifier": "cosine"}], ids=str)
 def test_every_step_gives_an_image_a_category_of_its_own_task(two, changes):
     outcome = fit(two, stage1__epochs=1, **changes)
     assert set(outcome.earlier) == {"stage1", "online", "stage2-1", "stage2-2"}
@@ -41,9 +41,9 @@ def test_every_step_gives_an_image_a_category_of_its_own_task(two, changes):
 
 
 def test_prototypes_are_separated_within_their_task_alone(two):
-    stage, engine = make_stage(two, prototypes__separation_of="classifier")
+    stage, engine = make_stage(two)
     parts, _ = one_step(stage, engine)
-    rows = stage.classifier.rows[5:]
+    rows = stage.prototypes.prototypes
     expected = (2 * separation(rows[:2]) + 3 * separation(rows[2:])) / 5
     torch.testing.assert_close(parts["pas"], expected)
 

@@ -96,7 +96,7 @@ def test_a_category_of_copies_is_a_hundredth_as_wide_as_categories_are_in_the_me
 
 
 def test_every_category_has_exemplars_enough_for_a_neighbourhood(monkeypatch):
-    monkeypatch.setattr("newfound.model.strangeness.MOST", 8)
+    monkeypatch.setattr("newfound.model.strangeness.MAX_EXEMPLARS", 8)
     features = torch.randn(80, 4, generator=torch.Generator().manual_seed(0))
     learned = learn_exemplars(features, np.arange(80) % 4, seed=0)
     assert len(learned.exemplars) == 4 * (NEIGHBOURS + 1)

@@ -8,21 +8,22 @@ import torch
 from test_trust import situation, told
 
 from newfound.cluster.kmeans import kmeans
-from newfound.config.settings import FeatureSettings
 from newfound.evaluate.accuracy import clustering_accuracy
+from newfound.methods.apl_features import FeatureAPL
 from newfound.trust import gauges as module
-from newfound.trust.gauges import doubts, gauge, least_parted
+from newfound.trust.gauges import gauge, least_parted
+from newfound.trust.warnings import doubts
 
 
 def warned(gauges, **how):
     """What warnings are about, where gauges show these values."""
     collection, outcome = situation(**{"apart": 3} | how)
-    return set(doubts(collection, outcome, gauges, [f"novel-{i}" for i in range(collection.n_novel)]))
+    return set(doubts(collection, outcome, gauges))
 
 
 def measured(collection, outcome):
     """The gauges of the method on frozen features."""
-    return gauge(collection, outcome, FeatureSettings(), seed=0)
+    return gauge(collection, outcome, FeatureAPL(FeatureAPL.Settings()), seed=0)
 
 
 # Bars
@@ -74,7 +75,7 @@ def compared(monkeypatch, **how):
 
 def test_stability_compares_with_a_clustering_of_four_fifths_of_the_pile(monkeypatch):
     assert compared(monkeypatch)[0] == [(48, 48)]
-    monkeypatch.setattr(module, "MOST", 30)
+    monkeypatch.setattr(module, "MAX_IMAGES", 30)
     assert compared(monkeypatch)[0] == [(30, 30)]
     assert compared(monkeypatch, sizes=[2, 2, 2, 2])[0] == [(6, 6)]
     assert compared(monkeypatch, novel=8, sizes=[2] * 8)[0] == [(12, 12)]
@@ -90,9 +91,9 @@ def test_stability_needs_two_categories_and_two_images_for_each():
 def test_gauges_look_at_features_from_before_self_training():
     collection, outcome = situation(apart=3)
     noise = torch.randn(outcome.features.shape, generator=torch.Generator().manual_seed(0))
-    mixed = replace(outcome, features=noise, before=outcome.features)
+    mixed = replace(outcome, features=noise, features_before_stage2=outcome.features)
     assert least_parted(collection, mixed) == least_parted(collection, outcome)
-    assert least_parted(collection, replace(outcome, before=noise))[0] < 0.7
+    assert least_parted(collection, replace(outcome, features_before_stage2=noise))[0] < 0.7
     assert least_parted(collection, replace(outcome, features=None)) is None
 
 
@@ -136,23 +137,20 @@ def test_parted_is_the_least_share_of_own_neighbours_among_a_category_and_the_ne
 
 
 def test_a_rehearsal_clusters_half_of_the_known_categories_or_as_many_as_are_looked_for(monkeypatch):
-    calls, real = [], module.kmeans
+    calls, real = [], FeatureAPL.regroup
 
-    def keep(features, k, **options):
-        calls.append((len(features), k, options))
-        torch.testing.assert_close(features.norm(dim=1), torch.ones(len(features)))
-        return real(features, k, **options)
+    def keep(method, features, labels, k, seed):
+        calls.append((len(features), len(labels), len(labels.unique()), k))
+        return real(method, features, labels, k, seed)
 
-    monkeypatch.setattr(module, "kmeans", keep)
+    monkeypatch.setattr(FeatureAPL, "regroup", keep)
     told(apart=3, known=6, novel=2, each=15)
     told(apart=3, known=6, novel=5, each=15)
-    assert [(n, k) for n, k, _ in calls] == [(30, 2), (30, 2), (45, 3), (45, 3)]
-    assert all(options["starts"] == 5 for _, _, options in calls)
-    monkeypatch.setattr(module, "MOST", 50)
+    assert calls == [(90, 60, 4, 2)] * 2 + [(90, 45, 3, 3)] * 2
+    monkeypatch.setattr(module, "MAX_IMAGES", 50)
     del calls[:]
     told(apart=3, known=4, novel=4, each=30)
-    assert all(15 <= n <= 35 and k == 2 for n, k, _ in calls)
-    assert len(calls) == 2
+    assert [(images, known, hidden) for images, _, known, hidden in calls] == [(50, 2, 2)] * 2
 
 
 def test_a_rehearsal_is_the_mean_of_its_draws(monkeypatch):
@@ -168,7 +166,7 @@ def test_a_rehearsal_ignores_what_varies_within_known_categories():
     first = collection.n_labelled
     plain = kmeans(features[first:], 4, starts=5, seed=0).labels.numpy()
     assert clustering_accuracy(plain, outcome.assignments) < 0.7
-    assert measured(collection, replace(outcome, features=features, plain=features))["rehearsal"] > 0.85
+    assert measured(collection, replace(outcome, features=features, backbone_features=features))["rehearsal"] > 0.85
 
 
 def test_a_rehearsal_needs_two_categories_to_hide_and_some_to_learn_from():

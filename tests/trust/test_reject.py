@@ -29,7 +29,7 @@ def test_a_share_needs_as_many_images_as_make_the_strangest_one_rare_enough(reje
             require_calibrated(make_model(needed - 1), reject)
     strangest = make_model(needed).strangeness
     strangest.calibrate(torch.zeros(needed))
-    smallest = float(strangest.fit(torch.ones(1)))
+    smallest = float(strangest.p_value(torch.ones(1)))
     assert smallest <= reject
     assert needed == 1 or 1 / needed > reject
 
