@@ -42,13 +42,13 @@ NEAREST = {
     "newfound/methods": (
         *("tests/methods/test_meaning_stage1.py", "tests/methods/test_meaning_stage2.py"),
         *("tests/methods/test_meaning_tasks.py", "tests/methods/test_meaning_features.py"),
-        *("tests/methods/test_label_options.py", "tests/methods/test_kmeans_row.py"),
+        *("tests/methods/test_parts.py", "tests/methods/test_label_options.py", "tests/methods/test_kmeans_row.py"),
     ),
 }
 """The quickest tests that should notice a change; of two places the first counts."""
 WIDER = (
     *("tests/methods", "tests/trust", "tests/evaluate", "tests/losses", "tests/model"),
-    *("tests/plan/test_auto.py", "tests/runs/test_predict.py"),
+    *("tests/plan", "tests/config", "tests/runs/test_predict.py"),
 )
 QUICK = "not (slow or page or gpu or data)"
 IMPORTED_ONCE = (

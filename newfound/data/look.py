@@ -13,7 +13,7 @@ from newfound.data.decode import Unreadable, decode, original_side
 
 Domain = Literal["natural", "symbolic"]
 
-MAX_LOOKED_AT = 100
+MAX_IMAGES = 100
 """Images that are looked at, evenly spread over those there are."""
 LARGEST = 64
 """Pixels they are looked at in: more tells no more of colours and background."""
@@ -54,7 +54,9 @@ class Look:
 
 def look(paths: Sequence[Path]) -> Look | None:
     """What a few of the files look like; None where no one of them is a readable image."""
-    chosen = [paths[i] for i in np.unique(np.linspace(0, len(paths) - 1, MAX_LOOKED_AT).round().astype(int))] if paths else []
+    chosen = (
+        [paths[i] for i in np.unique(np.linspace(0, len(paths) - 1, MAX_IMAGES).round().astype(int))] if paths else []
+    )
     sides = {path: side for path in chosen if (side := original_side(path))}
     if not sides:
         return None
