@@ -81,7 +81,7 @@ def test_a_share_that_is_no_number_is_refused(value, folders, tmp_path):
 
 @pytest.mark.parametrize("change", [{"n_novel": 2.0}, {"n_novel": "2"}, {"seed": 1.5}, {"seed": None}, {"threads": ""}])
 def test_what_is_no_whole_number_is_refused(change, folders, tmp_path):
-    with pytest.raises(UserError, match=r"^--(novel|seed|threads) .*: it has to be a whole number$"):
+    with pytest.raises(UserError, match=r"^(n_novel|seed|threads) .*: it has to be a whole number$"):
         newfound.discover(**folders | change, out=tmp_path / "run")
 
 
@@ -140,7 +140,7 @@ def test_a_spreadsheet_finds_no_formula_in_a_table():
 def test_nothing_is_written_among_the_images(option, role, folders, tmp_path):
     (tmp_path / "link").symlink_to(folders[role])
     for place in (folders[role], folders[role] / "new", tmp_path / "link" / "deep" / "new"):
-        with pytest.raises(UserError, match=rf"^--{option} .* lies inside --{role} .*: choose a place outside"):
+        with pytest.raises(UserError, match=rf"^{option} .* lies inside {role} .*: choose a place outside"):
             newfound.discover(**folders, **{"out": tmp_path / "run", option: place})
     assert not (tmp_path / "run").exists()
     assert not (folders[role] / "deep").exists()

@@ -152,8 +152,8 @@ def fill(to):
     [
         (fill, {}, "is not empty, and nothing there is to be lost"),
         (lambda to: to.write_text("mine"), {}, "is a file"),
-        (lambda to: None, {"link": "soft"}, "--link soft: it can be symlink or hard"),
-        (lambda to: None, {"min_confidence": 1.5}, "--min-confidence 1.5: it has to be from 0 to 1"),
+        (lambda to: None, {"link": "soft"}, "link soft: it can be symlink or hard"),
+        (lambda to: None, {"min_confidence": 1.5}, "min_confidence 1.5: it has to be from 0 to 1"),
         (lambda to: None, {"min_confidence": float("nan")}, "it has to be from 0 to 1"),
         (lambda to: None, {"pile": "/no/such/place"}, "is not a folder"),
         (lambda to: (to.parent / "pile" / "a.png").unlink(), {}, "1 of the 3 images are not in .* say where it is"),

@@ -48,7 +48,7 @@ def test_the_share_that_is_advised_is_the_smallest_of_four_digits_that_can_be_ha
 
 def test_a_model_without_held_out_images_says_so():
     for model in (make_model(0), SimpleNamespace(strangeness=None)):
-        with pytest.raises(UserError, match=r"--reject 0\.5: nothing was held out when this model was made"):
+        with pytest.raises(UserError, match=r"reject 0\.5: nothing was held out when this model was made"):
             require_calibrated(model)
 
 
