@@ -8,13 +8,16 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from pretrained_package import install
 
 from newfound.cluster.kmeans import kmeans
 from newfound.data.collection import Collection, novel_tasks
+from newfound.data.store import ImageStore
 from newfound.data.vectors import VectorStore
 from newfound.engine.loop import Engine
 from newfound.methods.apl_features.method import FeatureAPL
 from newfound.methods.base import learn_strangeness
+from newfound.nets import efficientnet
 from newfound.plan.recipe import resolve_settings
 
 N_LABELLED, N_KNOWN, N_NOVEL = 360, 12, 4
@@ -87,6 +90,27 @@ def test_clusters_of_every_step_are_kept(monkeypatch, algorithm):
     for name, features in pile.items():
         found = kmeans(features[N_LABELLED:], N_NOVEL, starts=20, seed=0).labels
         assert outcome.earlier[name].tolist() == (N_KNOWN + found).tolist(), name
+
+
+@pytest.mark.parametrize("blocks", [0, 1])
+def test_blocks_of_the_network_are_tuned_where_it_is_asked_for(monkeypatch, tmp_path, blocks):
+    monkeypatch.setitem(efficientnet.SCALES, 0, (1.0, 1.0, 32))
+    install(tmp_path, monkeypatch)
+    torch.manual_seed(0)
+    images = ImageStore(torch.randint(0, 256, (10, 3, 32, 32), dtype=torch.uint8))
+    labels = np.array([0, 0, 1, 1, *[-1] * 6])
+    collection = Collection(images, labels, ("a", "b"), novel_tasks(2, ("", 2, np.arange(4, 10))))
+    changes = {"tune__blocks": blocks, "tune__epochs": 1, "tune__batch": 5, "tune__lr": 0.01}
+    outcome, _, engine = fit(monkeypatch, collection, **changes)
+    assert ("frozen" in outcome.earlier) == (not outcome.backbone_unchanged) == bool(blocks)
+    model = outcome.model.eval()
+    now = engine.features(model, engine.train_images, title="", of=model.encoder.backbone_features)
+    assert torch.allclose(now, outcome.backbone_features, rtol=1e-3, atol=1e-4) == (not blocks)
+    with torch.no_grad():
+        logits = model.logits(model.features(images.images[4:]))[:, 2:]
+    assert outcome.assignments.tolist() == (2 + logits.argmax(1)).tolist()
+    np.testing.assert_allclose(outcome.confidence, logits.softmax(1).amax(1), rtol=1e-3)
+    torch.testing.assert_close(outcome.features, model.features(images.images).detach(), rtol=1e-3, atol=1e-4)
 
 
 def test_whitened_features_have_no_more_numbers_than_the_images_allow(monkeypatch):
