@@ -7,7 +7,8 @@ named. Each mutant runs in a copy of the package of its own, in a process forked
 nearest tests first, then the wider ones. Survivors are printed, and all mutants are written to --out.
 
 Spots where a change would mean nothing are left out: docstrings, annotations, error texts, messages, devices and data
-types, thresholds below 0.001 (they guard a division) and hexadecimal numbers (they name a stream of random numbers).
+types, thresholds below 0.001 (they guard a division), hexadecimal numbers (they name a stream of random numbers) and
+bounds of settings (they catch slips of the finger).
 """
 
 from __future__ import annotations
@@ -166,6 +167,8 @@ class Finder(ast.NodeVisitor):
         outer = self.function
         if isinstance(node, ast.FunctionDef):
             self.function = node.name
+        if isinstance(node, ast.Call) and self.text(node.func) == "number":
+            node = ast.Tuple(node.args[:1])  # the default; bounds follow
         for field, value in ast.iter_fields(node):
             if field not in NOT_VISITED_FIELDS:
                 for child in value if isinstance(value, list) else [value]:

@@ -126,8 +126,9 @@ def test_strangeness_is_learnt_from_all_training_images_and_measured_on_the_test
     features = torch.from_numpy(embeddings.vectors(seed=1)[0][:50])
     collection = make_collection(test=VectorStore(features))
     outcome, _, engine = fit(monkeypatch, collection)
-    learn_strangeness(outcome, collection, engine)
+    test_features = learn_strangeness(outcome, collection, engine)
     model = outcome.model
+    torch.testing.assert_close(test_features, model.features(collection.test.images).detach())
     assert model.strangeness_of_backbone
     assert len(model.strangeness.exemplars) == 480
     torch.testing.assert_close(model.strangeness.exemplars, F.normalize(outcome.backbone_features))

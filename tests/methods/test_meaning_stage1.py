@@ -1,6 +1,7 @@
 """What the settings of stage I mean, each by what it does to prototypes, labels, gradients and views."""
 
 import copy
+import dataclasses
 import math
 
 import pytest
@@ -8,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from methods_tiny import fit, make_stage, one_step
 
+from newfound.data.collection import novel_tasks
 from newfound.engine.loop import Engine
 from newfound.losses import separation
 
@@ -137,6 +139,13 @@ def test_the_figures_that_show_a_collapse_are_those_of_the_labels(digits):
     assert float(figures["label_certainty"]) == pytest.approx(float(labels.max(1).values.mean()), abs=1e-4)
     reach = cosines.max(1).values - cosines.min(1).values
     assert float(figures["similarity_range"]) == pytest.approx(float(reach.mean()), abs=1e-4)
+
+
+def test_equal_shares_have_the_entropy_1_whatever_the_number_of_categories(digits):
+    for n in (2, 3):
+        few = dataclasses.replace(digits, tasks=novel_tasks(N_KNOWN, ("", n, digits.unlabelled)))
+        figures, _ = one_step(*begin(few, prototypes__balance="batch", prototypes__rounds=50))
+        assert float(figures["label_entropy"]) == pytest.approx(1, abs=0.01)
 
 
 @pytest.mark.parametrize("similarity", ["euclidean", "dot"])

@@ -101,6 +101,14 @@ def test_batch_norms_keep_their_statistics_in_training(stage):
         assert torch.equal(value, before[name]), name
 
 
+def test_views_are_shifted_by_an_eighth_at_most_into_grey(stage):
+    drawn = stage.views.draw(torch.Generator().manual_seed(0), 200, torch.tensor(0))
+    views = 255 * stage.views.apply(torch.full((200, 3, 32, 32), 255, dtype=torch.uint8), drawn)
+    assert views.unique().tolist() == [127, 255]
+    for direction in (2, 3):  # of the rows, or columns, that are grey throughout
+        assert (views == 127).all(direction).sum(-1).unique().tolist() == [0, 1, 2, 3, 4]
+
+
 @pytest.fixture
 def folders(tmp_path, monkeypatch):
     """Two known colours, three images each; six images of two others; a network for images of 32 pixels."""

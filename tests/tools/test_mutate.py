@@ -15,6 +15,9 @@ SPEC.loader.exec_module(mutate)
 SOURCE = '''
 """Docstrings of 1 < 2 stay — with letters of several bytes: é."""
 
+class S:
+    epochs: int = number(9, 11, 12)
+
 def f(x: "int < 3", *, n: int = 2) -> "1 + 1":
     """Not 3 + 4 either."""
     if x < n:
@@ -24,7 +27,7 @@ def f(x: "int < 3", *, n: int = 2) -> "1 + 1":
     return torch.where(x[:n] > 0, -x, 0.5 if n else 1e-9)
 '''
 CHANGES = {
-    ("2", "3"),
+    *{("9", "10"), ("2", "3")},
     *{("<", "<="), ("<", ">=")},
     *{("self.sum += F.normalize(x.detach(), dim=1).argmax(0)", "pass"), ("self.seed = [7, 0x7B57]", "pass")},
     *{("F.normalize(x.detach(), dim=1)", "(x.detach())"), (".detach()", ""), ("1", "0"), ("argmax", "argmin")},
