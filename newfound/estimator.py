@@ -27,7 +27,7 @@ from newfound.evaluate.accuracy import clustering_accuracy
 from newfound.methods import get_method
 from newfound.methods.base import run_method
 from newfound.model import Model, load_model
-from newfound.plan.recipe import default_recipe, resolve_settings
+from newfound.plan.recipe import default_recipe, resolve_settings, takers
 from newfound.progress import Reporter
 from newfound.runfolder import Run
 from newfound.trust.reject import calibrate, require_calibrated
@@ -86,7 +86,7 @@ class Discoverer(ClusterMixin, BaseEstimator):
             if "features" not in method.takes:
                 raise UserError(
                     f"a float array [N, D] holds features, and {self.method} learns from images: uint8 [N, H, W] or "
-                    "[N, H, W, C], or paths; the method apl-features learns from features"
+                    f"[N, H, W, C], or paths; for features there is {takers('features')}"
                 )
         else:
             method(settings).check(store.shape)

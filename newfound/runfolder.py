@@ -27,7 +27,8 @@ from newfound.methods import get_method
 from newfound.plan.auto import Choice
 from newfound.plan.call import Call
 
-FORMAT = 1
+FORMAT = 2
+"""Since 2 methods own their settings."""
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -99,6 +100,8 @@ class Run:
                 raise UserError(
                     f"{folder} was written by a newer newfound ({written}; this is {__version__}): update it"
                 )
+            if version < FORMAT:
+                raise UserError(f"{folder} was written by an older newfound ({written}): start a new run")
             settings = get_method(content["settings"]["method"]).Settings
             call = from_mapping(Call, content["call"], str(path))
             auto = tuple(from_mapping(Choice, choice, str(path)) for choice in content.get("auto") or ())

@@ -12,6 +12,7 @@ import newfound
 from newfound.data import sources
 from newfound.data.collection import Answers, Collection
 from newfound.data.digits import read_digits
+from newfound.methods import method_names
 from newfound.runs.discovery import discover
 
 PACKAGE = Path(newfound.__file__).parent
@@ -139,7 +140,7 @@ def test_every_layer_exists():
     assert {part for layer in LAYERS for part in layer.split()} == parts_of_the_package() - ABOVE_ALL
 
 
-TRAINING = ["views", "nets", "losses", "cluster", "engine", "model", "methods", "trust"]
+TRAINING = ["views", "nets", "losses", "cluster", "engine", "model", "methods", "trust", "plan"]
 
 
 @pytest.mark.parametrize("part", [*TRAINING, "report/keep", "report/tsne", "report/typical"])
@@ -147,6 +148,16 @@ def test_training_never_names_the_answers(part):
     for path in files_of(part):
         named = names_of(path.read_text()) & HIDDEN
         assert not named, f"{path.relative_to(PACKAGE)} names {named}"
+
+
+@pytest.mark.parametrize("name", method_names())
+def test_methods_do_not_import_each_other(name):
+    own = name.replace("-", "_")
+    others = {f"newfound.methods.{other.replace('-', '_')}" for other in method_names()} - {f"newfound.methods.{own}"}
+    for path in files_of(f"methods/{own}"):
+        text = path.read_text()
+        found = {other for other in others if re.search(rf"{re.escape(other)}\b", text)}
+        assert not found, f"{path.relative_to(PACKAGE)} imports {found}"
 
 
 @pytest.mark.parametrize("part", ["engine", "model", "methods"])

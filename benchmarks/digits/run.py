@@ -53,7 +53,7 @@ def run_one(method: str, changes: dict[str, Any], seed: int, split: tuple[int, .
     settings = resolve_settings(method, f"{method}-digits", changes)
     engine = Engine(reading.collection, torch.device("cpu"), seed=seed)
     outcome = run_method(settings, reading.collection, engine)
-    figures = evaluate_run(outcome.model, reading, outcome.assignments, engine, outcome.earlier, outcome.features)
+    figures = evaluate_run(outcome, reading, engine)
     return {
         "seed": seed,
         "accuracy": figures["unlabelled"]["accuracy"],

@@ -57,7 +57,7 @@ def run_one(whole: Reading, seed: int, settings: Any, cache: Path) -> dict[str, 
     engine = Engine(reading.collection, torch.device("cpu"), seed=seed, reporter=Reporter(), cache=cache)
     outcome = run_method(settings, reading.collection, engine)
     seconds, used = time.monotonic() - began, time.process_time() - used
-    figures = evaluate_run(outcome.model, reading, outcome.assignments, engine, outcome.earlier, outcome.features)
+    figures = evaluate_run(outcome, reading, engine)
     rows = {name: found["accuracy"] for name, found in figures["earlier"].items()}
     rows["apl-features"] = figures["unlabelled"]["accuracy"]
     return {"seed": seed, "accuracy": rows, "seconds": round(seconds, 1), "processor_seconds": round(used, 1)}

@@ -44,7 +44,7 @@ def run_one(whole: Reading, seed: int, settings: Any, cache: Path) -> dict[str, 
     used = time.process_time()
     outcome = run_method(settings, reading.collection, engine)
     used = time.process_time() - used
-    figures = evaluate_run(outcome.model, reading, outcome.assignments, engine, outcome.earlier)
+    figures = evaluate_run(outcome, reading, engine)
     return {
         "seed": seed,
         "frozen": figures["earlier"]["frozen"]["accuracy"],

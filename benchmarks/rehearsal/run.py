@@ -139,9 +139,7 @@ class Rehearsal:
     def _accuracy(self, outcome: Any, engine: Any) -> tuple[dict[str, float], Any]:
         from newfound.runs.figures import evaluate_run
 
-        figures = evaluate_run(
-            outcome.model, self.reading, outcome.assignments, engine, outcome.earlier, outcome.features
-        )
+        figures = evaluate_run(outcome, self.reading, engine)
         return {name: round(found["accuracy"], 4) for name, found in figures["earlier"].items()}, figures.get("test")
 
     @contextmanager

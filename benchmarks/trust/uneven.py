@@ -3,7 +3,7 @@
     python benchmarks/trust/uneven.py --data ROOT --fashion FOLDER [--cache CACHE] [--seeds 20]
 
 A seed draws known and novel categories, one of the novel ones as large as the others, three or ten times as large.
-What clusterings of the whitened features agree on (cluster.algorithm=consensus) is held against what apl-features takes
+What clusterings of the whitened features agree on (consensus.py) is held against what apl-features takes
 (uneven): accuracy of the clusters, before self-training. The ways to merge, the silhouette and its bar were chosen on
 the seeds 3000 to 3017, which the record does not have.
 """

@@ -1,1 +1,1 @@
-"""Settings: their names and ranges, recipes, and the way from nested dictionaries to them."""
+"""Settings: their names and ranges, and the way from nested dictionaries to them."""

@@ -66,6 +66,8 @@ class Collection:
         covered = np.sort(np.concatenate([np.empty(0, np.int64), *(task.rows for task in self.tasks)]))
         if not np.array_equal(covered, self.unlabelled):
             raise ValueError("every unlabelled image has to be in one task, and no other image in any")
+        if not all(len(self.novel_of(task)) for task in self.tasks):
+            raise ValueError("every task needs a novel category among its candidates")
         found = np.concatenate([np.empty(0, np.int64), *(self.novel_of(task) for task in self.tasks)])
         if not np.array_equal(found, len(self.classes) + np.arange(len(found))):
             raise ValueError("novel categories have to be counted after the known ones, task after task")

@@ -57,7 +57,7 @@ class Stage(nn.Module):
 
     @property
     def settings_key(self) -> str:
-        """The name of the plan in the method's settings, for advice to the person."""
+        """The name of the plan in the method's settings."""
         return self.name
 
     def parameter_groups(self) -> list[dict[str, Any]]:

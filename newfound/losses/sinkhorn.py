@@ -19,8 +19,8 @@ def sinkhorn(
     """Soft assignments [n, K], rows summing to 1, for similarities [n, K] of images to categories.
 
     Starts from exp(similarity / epsilon) and scales columns and rows in turn (Cuturi 2013), ``rounds`` times, so that
-    the columns come to share the images equally, or in proportion to ``columns`` [K]. 0 rounds give the softmax. The
-    temperature ``epsilon`` is a scalar tensor where it changes from step to step.
+    the columns come to share the images equally, or in proportion to ``columns`` [K]. 0 rounds give the softmax.
+    ``epsilon`` is the temperature.
 
     Where ``allowed`` [n, K] is false the assignment is exactly 0, and the columns' shares follow: an image's mass is
     meant for the categories it may have, so that blocks balance each by itself. A row without any allowed category is

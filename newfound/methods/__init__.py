@@ -33,8 +33,10 @@ def get_method(name: str) -> type[Method]:
     module = import_module(_place(name))
     from newfound.methods.base import Method
 
-    classes = [c for c in vars(module).values() if isinstance(c, type) and issubclass(c, Method) and c is not Method]
-    return {c.Settings().method: c for c in classes}[name]
+    for found in vars(module).values():
+        if isinstance(found, type) and issubclass(found, Method) and found.__module__.startswith(module.__name__):
+            return found
+    raise TypeError(f"{module.__name__} defines no Method")
 
 
 def summary(name: str) -> str:

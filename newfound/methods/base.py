@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from newfound import nets
-from newfound.cluster.kmeans import kmeans
+from newfound.cluster.chosen import cluster
 from newfound.config.choice import Choice
 from newfound.config.mapping import brief
-from newfound.config.settings import Settings
+from newfound.config.settings import ClusterSettings, Settings
 from newfound.data.collection import Collection
 from newfound.data.look import Look
 from newfound.engine.loop import Engine
@@ -99,13 +99,13 @@ class Method(ABC):
         """Epochs that follow the stretched plan's own."""
         return 0
 
-    def seconds_to_read(self, collection: Collection, engine: Engine) -> float:
-        """How long the method reads images before it trains, where nothing is stretched."""
-        return 0.0
+    def seconds_to_read(self, collection: Collection, engine: Engine) -> tuple[str, float]:
+        """What takes the time where no plan is stretched, and how many seconds it takes."""
+        return "reading images", 0.0
 
     def cluster(self, features: Tensor, k: int, seed: int) -> Tensor:
         """``k`` clusters [n] of features [n, D], found as the method finds them: for the gauge of stability."""
-        return kmeans(features, k, seed=seed).labels
+        return cluster(features, k, getattr(self.settings, "cluster", ClusterSettings()), seed).labels
 
     def regroup(self, features: Tensor, labels: Tensor, k: int, seed: int) -> Tensor | None:
         """Categories [n - len(labels)] for the unlabelled of features [n, D] that no label has touched, where the

@@ -20,7 +20,7 @@ from newfound.engine.loop import Engine
 from newfound.engine.sampler import labelled_sampler
 from newfound.engine.stage import Batch, Stage
 from newfound.methods.base import Fit, Method, Outcome, fit_background
-from newfound.methods.parts.clusters import cluster, cluster_outcome
+from newfound.methods.parts.clusters import cluster_outcome
 from newfound.methods.parts.encoder import make_encoder
 from newfound.model import Encoder, Model
 from newfound.views.crop import PadCropFlip
@@ -83,6 +83,3 @@ class KMeans(Method):
                 why = "symbols vary along curves"
                 fits.append(Fit({"cluster.algorithm": "spectral"}, Choice("clustering", "spectral", why)))
         return fits
-
-    def cluster(self, features: Tensor, k: int, seed: int) -> Tensor:
-        return cluster(features, k, self.settings.cluster, seed).labels

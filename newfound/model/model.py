@@ -140,11 +140,13 @@ def load_model(path: Path) -> Model:
     if version > FORMAT:
         writer = description.get("newfound", "?")
         raise UserError(f"{path} was written by a newer newfound ({writer}; this is {__version__}): update newfound")
+    if version < FORMAT:
+        raise UserError(f"{path} was written by an older newfound ({description.get('newfound', '?')}): make it again")
     try:
         with torch.device("meta"):  # takes no memory, which a description could ask too much of
             promised = _from_description(description).state_dict()
     except UserError as error:
-        raise UserError(f"{path / 'model.json'}: {error}") from None
+        raise UserError(f"{path / 'model.json'}: {error.command_line}") from None
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path / 'model.json'} does not describe a model: {error!r}") from None
     try:

@@ -94,6 +94,9 @@ class UnitLinear(nn.Module):
 class LinearClassifier(nn.Linear, Head):
     """Logits [n, classes] of features [n, width]."""
 
+    def __init__(self, width: int, classes: int) -> None:  # a saved model's options go no further than this
+        super().__init__(width, classes)
+
     def describe(self) -> dict[str, Any]:
         return {"name": "linear"}
 

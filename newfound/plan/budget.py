@@ -54,20 +54,22 @@ def parse_time(given: str | float) -> float:
 
 @dataclass(frozen=True)
 class Speed:
-    """What a trial found of a stage: seconds that a step takes, steps in an epoch, and its epochs."""
+    """What a trial found of a stage: seconds that a step takes, steps in an epoch, its epochs, and seconds that what
+    comes before an epoch takes."""
 
     step: float
     steps: int
     epochs: int
+    before: float = 0.0
 
     @property
     def epoch(self) -> float:
         """Seconds that an epoch takes."""
-        return self.step * self.steps
+        return self.before + self.step * self.steps
 
 
 class _Measured(Exception):
-    """The stretched stage was reached, and nothing after it matters."""
+    """Ends a trial when the stretched stage has been measured."""
 
 
 class Trial(Engine):
@@ -77,36 +79,39 @@ class Trial(Engine):
     """
 
     def __init__(self, collection: Collection, call: Call, stretched: str, timed: bool) -> None:
-        super().__init__(collection, torch.device(call.device), seed=call.seed)
+        super().__init__(collection, torch.device(call.device), seed=call.seed, cache=Path(call.cache))
         self.stretched, self.timed = stretched, timed
         self.speeds: dict[str, Speed] = {}
 
     def train(self, stage: Stage) -> None:
-        seconds = self._time(stage) if self.timed else 0.0
-        self.speeds[stage.settings_key] = Speed(seconds, stage.sampler.steps, stage.plan.epochs)
+        speed = Speed(0.0, stage.sampler.steps, stage.plan.epochs)
+        self.speeds[stage.settings_key] = self._timed(stage, speed) if self.timed else speed
         if stage.settings_key == self.stretched:
             raise _Measured
         stage.eval()
 
-    def _time(self, stage: Stage) -> float:
-        """Seconds that a step of the stage takes, by a few of them."""
+    def _timed(self, stage: Stage, speed: Speed) -> Speed:
+        """The speed with its seconds, by a few steps of the stage: no more than it has."""
         stage.to(self.device)
-        stage.plan = replace(stage.plan, epochs=max(stage.plan.epochs, WARM_UP + STEPS))  # long enough a schedule
+        most = min(WARM_UP + STEPS, speed.steps * speed.epochs)
         with fastest_kernels():
             training = Training(self, stage)
+            began = self._now()
             stage.before_epoch(0, self)
+            before = self._now() - began
             stage.train()
             order = stage.sampler.epoch(self.generator("trial"))
             inputs = self.train_images if stage.inputs is None else stage.inputs
-            done, began = 0, 0.0
+            done, began = 0, self._now()
             while True:
                 for index, images in inputs.batches(order):
-                    if done == WARM_UP:
+                    if done == WARM_UP < most:
                         began = self._now()
                     training.step(index, images)
                     done += 1
-                    if done == WARM_UP + STEPS or (done > WARM_UP and self._now() - began > SECONDS):
-                        return (self._now() - began) / (done - WARM_UP)
+                    timed = done - WARM_UP if most > WARM_UP else done
+                    if done == most or (done > WARM_UP and self._now() - began > SECONDS):
+                        return replace(speed, step=(self._now() - began) / timed, before=before)
 
     def _now(self) -> float:
         if self.device.type == "cuda":
@@ -202,9 +207,9 @@ def _with_epochs(method: Method, epochs: int) -> Any:
 
 
 def _read_within(left: float, named: str, method: Method, collection: Collection, call: Call) -> Planned:
-    """Of a method that trains for seconds the time goes into reading images, which is done whatever the budget."""
+    """Of a method whose epochs take seconds the time goes into what it does with images, whatever the budget."""
     engine = Engine(collection, torch.device(call.device), seed=call.seed, cache=Path(call.cache))
-    takes = format_seconds(seconds := method.seconds_to_read(collection, engine))
-    choice = Choice("epochs", "the recipe's", f"they take seconds; reading images takes about {takes}")
-    over = f"reading images takes about {takes}, more than {named} hold; it is done anyway"
-    return Planned(method.settings, (choice,), (over,) if seconds > left else ())
+    what, seconds = method.seconds_to_read(collection, engine)
+    takes = f"{what} takes about {format_seconds(seconds)}"
+    over = (f"{takes}, more than {named} hold; it is done anyway",) if seconds > left else ()
+    return Planned(method.settings, (Choice("epochs", "the recipe's", takes),), over)

@@ -36,10 +36,10 @@ def backbone_changes(
         return {}
     takes = get_method(method).takes
     if features and "features" not in takes:
-        raise UserError(f"--features is for the method {_takers('features')}; {method} learns from images")
+        raise UserError(f"--features is for the method {takers('features')}; {method} learns from images")
     if backbone and "backbone" not in takes:
         raise UserError(
-            f"--backbone is for the method {_takers('backbone')}; {method} trains its network from the start"
+            f"--backbone is for the method {takers('backbone')}; {method} trains its network from the start"
         )
     if features:
         if backbone:
@@ -56,7 +56,8 @@ def backbone_changes(
     }
 
 
-def _takers(what: str) -> str:
+def takers(what: str) -> str:
+    """The methods that take that, for a sentence."""
     return " or ".join(name for name in method_names() if what in get_method(name).takes)
 
 

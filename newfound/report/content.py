@@ -41,7 +41,7 @@ def gather(run: Run, kept: Kept | None) -> dict[str, Any]:
         raise UserError(f"{run.folder / 'assignments.csv'} has {len(rows)} lines, fewer than the run had images")
     kept = kept or _by_confidence(assignments, confidence, len(known) + np.arange(len(novel)))
     pairs = _read_pairs(run)
-    meaning = {name: name for name in known} | meanings(pairs.get("unlabelled", ()))
+    meaning = meanings(pairs.get("unlabelled", ())) | {name: name for name in known}
     content = {name: result.get(name) for name in ("newfound", "method", "data", "seed", "images", "finished")}
     content |= {name: result.get(name) for name in ("seconds", "hardware", "versions", "unlabelled", "test", "earlier")}
     content |= {"auto": _choices(result.get("auto")), "warnings": _warnings(result.get("warnings"))}

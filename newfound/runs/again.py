@@ -29,13 +29,13 @@ def report(folder: Path, *, device: str, reporter: Reporter) -> Path:
         try:
             kept = read_kept(run)
         except UserError as error:
-            reporter.warn(f"{error}; it is made again from the images")
+            reporter.warn(f"{error.command_line}; it is made again from the images")
             kept = None
         if kept is None:
             try:
                 kept = _keep_again(run, device, reporter)
             except UserError as error:
-                reporter.warn(f"{error}; the page has no pictures and no map")
+                reporter.warn(f"{error.command_line}; the page has no pictures and no map")
         return write_page(run, kept)
 
 

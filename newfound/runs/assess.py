@@ -14,6 +14,7 @@ from newfound.errors import UserError
 from newfound.evaluate.confusion import count_pairs
 from newfound.evaluate.protocol import evaluate_unlabelled
 from newfound.files import write_json
+from newfound.methods.base import Outcome
 from newfound.model import load_model
 from newfound.progress import Reporter
 from newfound.report.keep import read_kept
@@ -54,6 +55,6 @@ def _against_data_set(run: Run, device: str, reporter: Reporter) -> dict[str, An
         raise UserError(f"nobody told the run {run.folder} the truth: give it with --answers truth.csv (image,label)")
     reading = read_call(run.call, run.settings, reporter)
     model = load_model(run.folder / "model")
-    assignments = np.array(run.read_assigned(reading.names.unlabelled, model.classes)[0])
+    assignments, confidence = map(np.array, run.read_assigned(reading.names.unlabelled, model.classes))
     engine = Engine(reading.collection, pick_device(device), seed=run.call.seed, reporter=reporter)
-    return evaluate_run(model, reading, assignments, engine)
+    return evaluate_run(Outcome(model, assignments, confidence), reading, engine)

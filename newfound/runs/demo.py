@@ -25,6 +25,9 @@ from newfound.runs.figures import evaluate_run
 if TYPE_CHECKING:
     from rich.console import Console
 
+BASELINE = "kmeans"
+"""The method that every other is shown beside."""
+
 
 @dataclass(frozen=True)
 class DemoTable:
@@ -63,18 +66,19 @@ def run_demo(out: Path | None, *, method: str, device: str, seed: int, reporter:
     out = out or free_folder(Path("newfound-demo"))
     reading = read_digits(seed)
     rows = pixel_rows(reading, seed, reporter)
-    rows["k-means on a classifier's features"] = kmeans_row(reading, device, seed, reporter)
+    if method != BASELINE:
+        rows["k-means on a classifier's features"] = baseline_row(reading, device, seed, reporter)
     found = discover(dataset="digits", method=method, device=device, seed=seed, out=out, reporter=reporter)
     rows[f"newfound, {method}"] = found.result["unlabelled"]["accuracy"]
     return DemoTable(rows, found)
 
 
-def kmeans_row(reading: Reading, device: str, seed: int, reporter: Reporter) -> float:
+def baseline_row(reading: Reading, device: str, seed: int, reporter: Reporter) -> float:
     """Novel accuracy of the paper's k-means row."""
-    settings = resolve_settings("kmeans", "kmeans-digits", {})
+    settings = resolve_settings(BASELINE, f"{BASELINE}-digits", {})
     engine = Engine(reading.collection, pick_device(device), seed=seed, reporter=reporter)
     outcome = run_method(settings, reading.collection, engine)
-    accuracy: float = evaluate_run(outcome.model, reading, outcome.assignments, engine)["unlabelled"]["accuracy"]
+    accuracy: float = evaluate_run(outcome, reading, engine)["unlabelled"]["accuracy"]
     return accuracy
 
 

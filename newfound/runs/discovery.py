@@ -314,8 +314,7 @@ def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
         outcome.model.save(run.folder / "model")
         _write_assignments(run, reading, outcome)
         result = _describe(run, reading, outcome, engine) | _trust(run, reading, outcome, reporter)
-        features = outcome.features, outcome.test_features
-        result |= evaluate_run(outcome.model, reading, outcome.assignments, engine, outcome.earlier, *features)
+        result |= evaluate_run(outcome, reading, engine)
         if "confusion" in result:
             run.write_confusion(result.pop("confusion"))
         result["seconds"]["since_start"] = round(monotonic() - began, 3)

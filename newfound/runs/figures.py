@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from newfound.data.collection import Reading
 
+if TYPE_CHECKING:
+    from newfound.engine.loop import Engine
+    from newfound.methods.base import Outcome
 
-def evaluate_run(
-    model: Any,
-    reading: Reading,
-    assignments: np.ndarray,
-    engine: Any,
-    earlier: Mapping[str, np.ndarray] | None = None,
-    features: Any = None,
-    test_features: Any = None,
-) -> dict[str, Any]:
+
+def evaluate_run(outcome: Outcome, reading: Reading, engine: Engine) -> dict[str, Any]:
     """The figures that need answers, which only this function sees: "unlabelled" and "test", where there are any;
     "earlier", those of assignments on the way; "neighbours", the test images of known categories by a vote of the
-    nearest labelled ``features`` [n_train, D], where these are given; and "confusion", the pairs of found and true
-    categories of unlabelled and test images. ``test_features`` [n_test, D] are computed where they are not given."""
+    nearest labelled ones, where the outcome has features; and "confusion", the pairs of found and true categories of
+    unlabelled and test images."""
     from newfound.evaluate.confusion import count_pairs
     from newfound.evaluate.protocol import evaluate_test
     from newfound.evaluate.tasks import evaluate_tasks
 
-    answers, test = reading.answers, reading.collection.test
+    model, answers, test = outcome.model, reading.answers, reading.collection.test
     if answers is None or answers.unlabelled is None:
         return {}
     first = reading.collection.n_labelled
@@ -36,19 +32,19 @@ def evaluate_run(
     def compare(found: np.ndarray) -> dict[str, Any]:
         return evaluate_tasks([model.classes[i] for i in found], answers.unlabelled or (), tasks)
 
-    figures: dict[str, Any] = {"unlabelled": compare(assignments)}
-    confusion = {"unlabelled": count_pairs([model.classes[i] for i in assignments], answers.unlabelled)}
-    if earlier:
-        figures["earlier"] = {name: compare(found) for name, found in earlier.items()}
+    figures: dict[str, Any] = {"unlabelled": compare(outcome.assignments)}
+    confusion = {"unlabelled": count_pairs([model.classes[i] for i in outcome.assignments], answers.unlabelled)}
+    if outcome.earlier:
+        figures["earlier"] = {name: compare(found) for name, found in outcome.earlier.items()}
     if test is not None and answers.test is not None:
-        seen = test_features
+        seen = outcome.test_features
         if seen is None:
             seen = engine.features(model, test, title="test images", of=model.features)
         logits = model.logits(seen).detach().cpu().numpy()
-        if features is not None:
-            figures["neighbours"] = _neighbours(model, features, engine.labels[:first], seen, answers.test)
+        if outcome.features is not None:
+            figures["neighbours"] = _neighbours(model, outcome.features, engine.labels[:first], seen, answers.test)
         figures["test"] = evaluate_test(
-            logits, model.known, len(model.novel), answers.test, assignments, answers.unlabelled
+            logits, model.known, len(model.novel), answers.test, outcome.assignments, answers.unlabelled
         )
         confusion["test"] = count_pairs([model.classes[i] for i in logits.argmax(1)], answers.test)
     return figures | {"confusion": confusion}

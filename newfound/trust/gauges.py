@@ -29,7 +29,7 @@ def gauge(collection: Collection, outcome: Outcome, method: Method, seed: int) -
     have not touched. "parted" is how far apart the two found categories are that are least so.
     """
     gauges = {}
-    first, k = collection.n_labelled, collection.n_novel
+    first, k = collection.n_labelled, len(collection.candidates)
     rng = np.random.default_rng([seed, 0x7B57])
     before = _found_in(outcome)
     if before is not None and k > 1 and collection.n_unlabelled >= 2 * k:

@@ -12,7 +12,7 @@ from newfound.model import Model
 def calibrate(model: Model, judged: Tensor) -> None:
     """Take images, of which the model says ``judged`` [n, classes + 1], for held-out images of its categories."""
     if model.strangeness is None:
-        raise UserError("this model was made by an older newfound and cannot tell strange images: make it again")
+        raise UserError("this model cannot tell strange images: make it again with `newfound discover`")
     model.strangeness.calibrate(judged[:, -1])
 
 

@@ -518,13 +518,16 @@ def test_a_run_in_use_is_left_alone(newfound, finished, made_once, command):
     assert everything(run) == before
 
 
+@pytest.mark.parametrize(
+    ("version", "told"), [(1, "written by an older newfound"), (99, "written by a newer newfound")]
+)
 @pytest.mark.parametrize("command", ["resume", "evaluate", "predict", "report"])
-def test_a_run_of_a_newer_version_is_left_alone(newfound, finished, made_once, command):
+def test_a_run_of_another_version_is_left_alone(newfound, finished, made_once, command, version, told):
     run, more = finished / "run", [made_once / "pile"] if command == "predict" else []
     text = (run / "settings.yaml").read_text()
-    (run / "settings.yaml").write_text(text.replace("format: 1", "format: 2"))
+    (run / "settings.yaml").write_text(text.replace("format: 2", f"format: {version}"))
     before = everything(run)
-    refused(newfound(command, run, *more), run, "written by a newer newfound", "update")
+    refused(newfound(command, run, *more), run, told)
     assert everything(run) == before
 
 

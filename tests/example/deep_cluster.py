@@ -40,8 +40,7 @@ class Clustered(Stage):
         collection = engine.collection
         images = engine.train_images.take(collection.unlabelled)
         features = engine.features(self.encoder, images, title="reading features")
-        novel, _, _ = find_clusters(features, collection, self.cluster, engine)
-        self.labels[collection.n_labelled :] = len(collection.classes) + novel
+        self.labels[collection.n_labelled :] = find_clusters(features, collection, self.cluster, engine)[0]
 
     def step(self, batch, t):
         logits = self.head(self.encoder(batch.views)).float()

@@ -200,4 +200,4 @@ def test_time_counts_what_tuning_takes(stage, tmp_path, monkeypatch):
     call = SimpleNamespace(device="cpu", seed=0, cache=str(tmp_path / "cache"))
     planned = plan_epochs(stage.chosen, stage.collection, call, Clock(300, 0.0), (), free=True)
     # 15 images whose features are new, three epochs of 15 that count twice, and their features once more.
-    assert planned.warnings[0].startswith("reading images takes about 2:00:00, more than 5:00 hold")
+    assert planned.warnings[0].startswith("reading features and tuning takes about 2:00:00, more than 5:00 hold")

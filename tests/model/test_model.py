@@ -58,7 +58,16 @@ def test_a_head_is_found_again_by_its_name(kind, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "head", [{"name": "arc"}, {"name": "linear", "temperature": 1}, {"name": "cosine", "temperature": 0}, {}, "linear"]
+    "head",
+    [
+        {"name": "arc"},
+        {"name": "linear", "temperature": 1},
+        {"name": "linear", "device": "cpu"},
+        {"name": "cosine", "temperature": 0},
+        {"name": "cosine", "temperature": "x"},
+        {},
+        "linear",
+    ],
 )
 def test_a_head_that_makes_no_sense_is_a_sentence(saved, head):
     change(saved, head=head)
@@ -135,6 +144,7 @@ def test_every_damage_to_the_weights_is_a_sentence(saved):
     ("more", "complaint"),
     [
         ({"format": 99}, "newer newfound"),
+        ({"format": 3}, "older newfound"),
         ({"network": "nonsense"}, "no network named"),
         ({"image": {"channels": 10**9, "size": 8}}, "does not describe a model"),
         ({"image": {}}, "does not describe a model"),

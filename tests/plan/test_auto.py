@@ -290,6 +290,6 @@ def test_features_that_do_not_fit_the_time_are_read_all_the_same(photographs, tm
     monkeypatch.setattr("newfound.methods.apl_features.method.seconds_per_image", lambda *_, **__: 60.0)
     found = newfound.discover(**photographs, n_novel=2, out=tmp_path / "run", time="5m")
     assert found.result["method"] == "apl-features"
-    assert "reading images takes about 48:00, more than 5:00 hold" in capsys.readouterr().err
+    assert "reading features takes about 48:00, more than 5:00 hold" in capsys.readouterr().err
     again = newfound.discover(**photographs, n_novel=2, out=tmp_path / "again", time="5m")
     assert not any("reading features" in warning for warning in again.result["warnings"]), "they are in the cache"

@@ -231,7 +231,7 @@ def sure_of_nothing(run):
 
 def other_format(run):
     path = run / "settings.yaml"
-    path.write_text(path.read_text().replace("format: 1", "format: abc"))
+    path.write_text(path.read_text().replace("format: 2", "format: abc"))
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def other_format(run):
     [
         (broken("settings.yaml", None), "settings.yaml: Is a directory"),
         (other_format, "does not describe a run"),
-        (broken("settings.yaml", "format: 1"), "does not describe a run"),
+        (broken("settings.yaml", "format: 2"), "does not describe a run"),
         (broken("result.json", "[]"), "result.json cannot be read"),
         (broken("result.json", "{"), "result.json cannot be read"),
         (broken("assignments.csv", None), "assignments.csv cannot be read: Is a directory"),
@@ -283,7 +283,7 @@ def test_an_interruption_while_images_are_read_leaves_nothing(tmp_path, monkeypa
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("place", ["newfound.methods.parts.clusters.kmeans", "newfound.engine.loop.read_features"])
+@pytest.mark.parametrize("place", ["newfound.cluster.chosen.kmeans", "newfound.engine.loop.read_features"])
 def test_an_interruption_outside_training_names_resume_which_goes_on(place, tmp_path, monkeypatch):
     run = tmp_path / "run"
     with monkeypatch.context() as patch:

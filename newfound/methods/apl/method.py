@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from newfound import nets
 from newfound.data.collection import Collection
@@ -18,7 +17,7 @@ from newfound.methods.apl.representation import Representation
 from newfound.methods.apl.selftraining import SelfTraining, start_from
 from newfound.methods.apl.settings import APLSettings
 from newfound.methods.base import Fit, Method, Outcome, fit_background, fit_size
-from newfound.methods.parts.clusters import cluster, cluster_outcome
+from newfound.methods.parts.clusters import cluster_outcome
 from newfound.methods.parts.encoder import make_encoder
 from newfound.methods.parts.labels import class_means, joint_labels, rectification
 from newfound.methods.parts.outcome import read_outcome
@@ -112,6 +111,3 @@ class APL(Method):
         """Stage II's. They are shorter than stage I's, so to count them as such is on the safe side."""
         epochs: int = self.settings.selftraining.iterations * self.settings.stage2.epochs
         return epochs
-
-    def cluster(self, features: Tensor, k: int, seed: int) -> Tensor:
-        return cluster(features, k, self.settings.cluster, seed).labels

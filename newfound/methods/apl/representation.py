@@ -47,16 +47,16 @@ class Representation(Stage):
         self.encoder, self.chosen, self.plan = encoder, chosen, chosen.stage1
         self.views = make_views(chosen.views, encoder.size)
         self.sampler = mixed_sampler(collection, self.plan.batch, chosen.labelled_share)
-        self.n_labelled, self.n_known, self.n_novel = collection.n_labelled, len(collection.classes), collection.n_novel
+        self.n_labelled, self.n_base, self.n_novel = collection.n_labelled, len(collection.classes), collection.n_novel
         self._epoch = 0  # for warnings alone
         self.learner: InstanceLearner | None = None
         if chosen.instance:
             steps = self.sampler.steps * self.plan.epochs
             self.learner = Dino(encoder, encoder.width, chosen.dino, steps)
         if chosen.category:
-            self.classifier = classifier(chosen.classifier, encoder.width, self.n_known + self.n_novel)
+            self.classifier = classifier(chosen.classifier, encoder.width, self.n_base + self.n_novel)
         if self.online:
-            novel = self.classifier.rows.detach()[self.n_known :]
+            novel = self.classifier.rows.detach()[self.n_base :]
             options = {name: getattr(chosen.prototypes, name) for name in ("momentum", "similarity", "update")}
             self.prototypes = OnlinePrototypes(novel, **options)
             self.register_buffer("bank", torch.zeros(collection.n_unlabelled, encoder.width))
@@ -108,7 +108,7 @@ class Representation(Stage):
     def _supervised(self, batch: Batch, features: Tensor) -> Tensor:
         """The cross-entropy of labelled images alone, from features [2n, D]."""
         logits = self.classifier(features).float().unflatten(0, (2, -1))
-        truth = one_hot(batch.labels[: batch.n_known], self.n_known + self.n_novel)
+        truth = one_hot(batch.labels[: batch.n_known], self.n_base + self.n_novel)
         return soft_cross_entropy(logits[:, : batch.n_known], truth)
 
     @torch.no_grad()
@@ -125,9 +125,9 @@ class Representation(Stage):
         """L_cls over old and new categories and L_pas, from features [2n, D] and what ``_label`` gave."""
         n, known = len(batch.labels), batch.n_known
         logits = self.classifier(features).float().unflatten(0, (2, n))
-        truth = one_hot(batch.labels[:known], self.n_known + self.n_novel)
+        truth = one_hot(batch.labels[:known], self.n_base + self.n_novel)
         features = self._labelling(features)[:, known:].flatten(0, 1)
-        novel = F.pad(targets, (self.n_known, 0)).unflatten(0, (-1, n - known))
+        novel = F.pad(targets, (self.n_base, 0)).unflatten(0, (-1, n - known))
         labels = torch.cat([truth.expand(len(novel), -1, -1), novel], dim=1)
         members = one_hot(targets.argmax(1), self.n_novel) if self.chosen.prototypes.follow == "hard" else targets
         self.prototypes.update(source, members)

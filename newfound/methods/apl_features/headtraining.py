@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -14,6 +12,7 @@ from newfound.engine.loop import Engine
 from newfound.engine.sampler import mixed_sampler
 from newfound.engine.stage import Batch, Stage
 from newfound.losses import rectified_cross_entropy
+from newfound.losses.sinkhorn import sinkhorn
 from newfound.methods.apl_features.settings import FeatureSettings
 from newfound.methods.parts.labels import class_means, rectification
 from newfound.methods.parts.tasks import allowed_categories
@@ -62,7 +61,7 @@ class HeadTraining(Stage):
     def before_epoch(self, epoch: int, engine: Engine) -> None:
         features = self.features()
         similarity = features @ class_means(features, self.novel, self.n_novel).T
-        soft = (similarity / self.chosen.epsilon).masked_fill(~self.allowed, -math.inf).softmax(1)
+        soft = sinkhorn(similarity, epsilon=self.chosen.epsilon, rounds=0, allowed=self.allowed)
         self.novel.copy_(soft.argmax(1))
         self.targets[self.n_labelled :, -self.n_novel :] = soft
         prototypes = class_means(features, self.novel, self.n_novel)

@@ -24,7 +24,7 @@ from newfound.methods.apl_features.headtraining import HeadTraining
 from newfound.methods.apl_features.settings import FeatureSettings, WhiteningSettings
 from newfound.methods.apl_features.tuning import Tuning
 from newfound.methods.base import Fit, Method, Outcome
-from newfound.methods.parts.clusters import cluster, find_clusters
+from newfound.methods.parts.clusters import find_clusters
 from newfound.methods.parts.labels import class_means, joint_labels
 from newfound.methods.parts.tasks import novel_names, predict_candidates
 from newfound.model import Encoder, Model
@@ -52,9 +52,9 @@ class FeatureAPL(Method):
         earlier = {}
 
         def find(among: Tensor, settings: Any, name: str, title: str) -> Tensor:
-            novel = find_clusters(among[first:], collection, settings, engine, title)[0]
-            earlier[name] = n_known + novel.cpu().numpy()
-            return novel
+            assigned = find_clusters(among[first:], collection, settings, engine, title)[0]
+            earlier[name] = assigned.cpu().numpy()
+            return assigned
 
         single = dataclasses.replace(chosen.cluster, algorithm="kmeans")
         find(features, single, "plain", "clustering plain features")
@@ -63,15 +63,15 @@ class FeatureAPL(Method):
         inputs = start_whitened(project.to(engine.device), features, engine.labels[:first], chosen.whitening)
         spread = project.linear(inputs).detach()
         white = F.normalize(spread)
-        novel = find(white, single, "whitened", "clustering whitened features")
+        assigned = find(white, single, "whitened", "clustering whitened features")
         if chosen.cluster.algorithm != "kmeans":
-            novel = find(spread, chosen.cluster, "clusters", "agreeing on clusters")
+            assigned = find(spread, chosen.cluster, "clusters", "agreeing on clusters")
 
         n = n_known + collection.n_novel
         head = CosineClassifier(encoder.width, n).to(engine.device)
         with torch.no_grad():
-            head.weight.copy_(class_means(white, joint_labels(engine, n_known + novel.cpu().numpy()), n))
-        stage = HeadTraining(project, head, VectorStore(inputs), novel, collection, chosen)
+            head.weight.copy_(class_means(white, joint_labels(engine, assigned.cpu().numpy()), n))
+        stage = HeadTraining(project, head, VectorStore(inputs), assigned - n_known, collection, chosen)
         engine.train(stage)
 
         names = collection.classes, novel_names(collection)
@@ -120,9 +120,6 @@ class FeatureAPL(Method):
 
     def check(self, shape: tuple[int, int, int]) -> None:
         """Images of any shape will do: they are resized for the network."""
-
-    def cluster(self, features: Tensor, k: int, seed: int) -> Tensor:
-        return cluster(features, k, self.settings.cluster, seed).labels
 
     @torch.no_grad()
     def regroup(self, features: Tensor, labels: Tensor, k: int, seed: int) -> Tensor:
@@ -178,17 +175,20 @@ class FeatureAPL(Method):
         thaw(encoder.net, self.settings.tune.blocks)
         return encoder, backbone.digest()
 
-    def seconds_to_read(self, collection: Collection, engine: Engine) -> float:
-        """How long the network will look at images, by the time that one batch takes: at those whose features are not
-        in the cache, and to be tuned at all of them, every epoch and once afterwards. An epoch's look counts twice, on
-        the safe side: how much of the network gradients pass differs."""
+    def seconds_to_read(self, collection: Collection, engine: Engine) -> tuple[str, float]:
+        """By the time that one batch takes: the network looks at images whose features are not in the cache, and to be
+        tuned at all of them, every epoch and once afterwards. An epoch's look counts twice, on the safe side: how much
+        of the network gradients pass differs."""
+        tune = self.settings.tune
+        what = "reading features and tuning" if tune.blocks else "reading features"
         if isinstance(collection.train, VectorStore):
-            return 0.0
+            return what, 0.0
         encoder, digest = self._frozen(collection, engine)
-        images, tune = engine.train_images, self.settings.tune
+        images = engine.train_images
         looks = len(uncomputed(images, engine.device, engine.reporter, identity=digest, cache=engine.cache))
         looks += (2 * tune.epochs + 1) * len(images) if tune.blocks else 0
-        return looks * seconds_per_image(encoder, images, engine.device, of=encoder.backbone_features) if looks else 0.0
+        each = seconds_per_image(encoder, images, engine.device, of=encoder.backbone_features) if looks else 0.0
+        return what, looks * each
 
     def _dimension(self, shape: Sequence[int]) -> int:
         """That of whitened features, where there are features of that shape [N, D]."""

@@ -6,10 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from newfound.cluster import Clustering
-from newfound.cluster.kmeans import kmeans
-from newfound.cluster.spectral import spectral
-from newfound.cluster.uneven import uneven
+from newfound.cluster.chosen import cluster
 from newfound.config.settings import ClusterSettings
 from newfound.data.collection import Collection
 from newfound.engine.loop import Engine
@@ -19,24 +16,18 @@ from newfound.model import Encoder, Model
 from newfound.nets.heads import LinearClassifier
 
 
-def cluster(features: Tensor, k: int, settings: ClusterSettings, seed: int) -> Clustering:
-    """``k`` clusters of features [N, D] by the algorithm of the settings."""
-    if settings.algorithm == "spectral":
-        return spectral(features, k, neighbours=settings.neighbours, seed=seed)
-    return (uneven if settings.algorithm == "uneven" else kmeans)(features, k, starts=settings.starts, seed=seed)
-
-
 def find_clusters(
     features: Tensor, collection: Collection, settings: ClusterSettings, engine: Engine, title: str = "clustering"
 ) -> tuple[Tensor, Tensor, float]:
-    """Clusters, task by task, of features [n_unlabelled, D]: which novel category each is in, [n_unlabelled], the
-    centres [n_novel, D], and the inertia of all."""
+    """Clusters, task by task, of features [n_unlabelled, D]: the novel category of each, [n_unlabelled], counted after
+    the known ones; the centres [n_novel, D]; and the inertia of all."""
     assignments = torch.zeros(len(features), dtype=torch.int64, device=features.device)
+    n_known = len(collection.classes)
     found, inertia = [], 0.0
     with engine.reporter.task(title, len(collection.tasks), "tasks") as progress:
         for _, rows, own in by_task(collection, features.device):
             clusters = cluster(features[rows], own.stop - own.start, settings, engine.seed)
-            assignments[rows] = own.start + clusters.labels
+            assignments[rows] = n_known + own.start + clusters.labels
             found.append(clusters.centres)
             inertia += clusters.inertia
             progress.advance(1)
@@ -53,10 +44,9 @@ def cluster_outcome(
     head = LinearClassifier(encoder.width, n_known + collection.n_novel).to(engine.device)
     model = Model(encoder, head, *names, method=method, unit_features=settings.normalise)
     features = engine.features(model, engine.train_images, title="reading features", of=model.features)
-    novel, centres, inertia = find_clusters(features[first:], collection, settings, engine)
+    assignments, centres, inertia = find_clusters(features[first:], collection, settings, engine)
     nearest_centre(head, features[:first], engine.labels[:first], n_known, centres)
     model.to(engine.device).eval()
-    assignments = n_known + novel
     confidence = predict_candidates(model, features[first:], collection).gather(1, assignments[:, None]).squeeze(1)
     return Outcome(model, assignments.cpu().numpy(), confidence.cpu().numpy(), {"inertia": inertia}, features=features)
 

@@ -15,10 +15,13 @@ def make_encoder(network: str, collection: Collection, start: Model | None, *, d
     if start is None:
         return Encoder(network, channels, size, *collection.train.channel_statistics(), dimension=dimension)
     encoder = start.encoder
-    has, wants = (encoder.network, encoder.channels, encoder.size), (network, channels, size)
-    if has != wants or encoder.dimension != dimension:
-        raise UserError(
-            f"the model to start from has the network {has[0]} for images of {has[2]} pixels and {has[1]} channels; "
-            f"the settings ask for {wants[0]} for images of {wants[2]} pixels and {wants[1]} channels"
+    has, wants = (
+        f"{name} for images of {side} pixels and {depth} channels, dimension {out}"
+        for name, side, depth, out in (
+            (encoder.network, encoder.size, encoder.channels, encoder.dimension),
+            (network, size, channels, dimension),
         )
+    )
+    if has != wants:
+        raise UserError(f"the model to start from has the network {has}; the settings ask for {wants}")
     return copy.deepcopy(encoder).requires_grad_(True)
