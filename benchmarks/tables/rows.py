@@ -15,9 +15,6 @@ HERE = Path(__file__).parent
 Records = dict[str, dict[str, Any]]
 """By name: ROW-SEED."""
 MARGIN = 1.05
-SHARED = 1.4
-"""How much longer a run takes beside another one, until a record says it: stage I of APL on CIFAR-100 took 368 s beside
-a k-means row on an H200, and 278 s alone on CIFAR-10, which has as many steps."""
 
 
 @dataclass(frozen=True)
@@ -138,18 +135,14 @@ def minutes_of(record: dict[str, Any]) -> float:
     return max(whole, sum(seconds.values())) / 60
 
 
-def estimate(row: Row, tables: Tables, records: Records, hardware: str, shared: bool) -> float:
+def estimate(row: Row, tables: Tables, records: Records, hardware: str) -> float:
     """Minutes that a run of the row will take: as the longest of its records on this hardware, else the first guess.
 
-    Records from before whole processes were timed do not count. Two runs beside each other take longer than one alone:
-    by SHARED where no record says by how much.
+    Records from before whole processes were timed, and of runs beside another one, do not count.
     """
     same = [r for r in of_row(row, tables, records) if r["hardware"] == hardware and "process" in r["seconds"]]
-    alike = [minutes_of(record) for record in same if bool(record.get("gpu_shared")) == shared]
-    if alike:
-        return MARGIN * max(alike)
-    known = max((minutes_of(record) for record in same), default=row.minutes)
-    return MARGIN * known * (SHARED if shared else 1)
+    alone = [minutes_of(record) for record in same if not record.get("gpu_shared")]
+    return MARGIN * max(alone, default=row.minutes)
 
 
 def matches(job: Job, patterns: list[str]) -> bool:

@@ -6,9 +6,10 @@
 
 ROOT has the data sets' files (`newfound data get`); rows of a data set that is not there are left out, and so are rows
 whose method does not exist yet. A run is what `newfound discover` does, in a process of its own, so that one that
-fails stops no other. No run begins that is not expected to end in time, one that does not end in time is cut off
-without a record, and what has no record is run the next time: records are all that the queue remembers. The real split
-is run with settings that were chosen elsewhere (docs/method.md says where), and what came out is what is shown.
+fails stops no other. They run one after the other: two on one H200 took as long as both alone (docs/log/results.md). No
+run begins that is not expected to end in time, one that does not end in time is cut off without a record, and what has
+no record is run the next time: records are all that the queue remembers. The real split is run with settings that were
+chosen elsewhere (docs/method.md says where), and what came out is what is shown.
 """
 
 from __future__ import annotations
@@ -43,8 +44,6 @@ class Running:
     folder: Path
     log: TextIO
     began: float
-    shared: bool
-    """Whether another run has had a part of the device."""
 
 
 class Queue:
@@ -75,7 +74,7 @@ class Queue:
         return f"missing: {why}" if why else ""
 
     def minutes(self, job: Job) -> float:
-        return estimate(job.row, self.tables, self.records, self.hardware, self.options.beside > 1)
+        return estimate(job.row, self.tables, self.records, self.hardware)
 
     def left(self) -> float:
         """Seconds in which runs may still be under way."""
@@ -90,29 +89,20 @@ class Queue:
         return None
 
     def run(self) -> int:
-        """Run what fits; the number of runs that failed."""
-        failed, running = 0, list[Running]()
+        """Run what fits; the number of runs that failed or were cut off."""
+        failed = 0
         with tempfile.TemporaryDirectory() as folder:
-            try:
-                while True:
-                    for one in [one for one in running if one.process.poll() is not None]:
-                        running.remove(one)
-                        failed += not self.finish(one)
-                    while len(running) < self.options.beside and (job := self.next()):
-                        running.append(self.start(job, Path(folder) / job.name))
-                        for one in running:
-                            one.shared |= len(running) > 1
-                    if not running:
-                        break
-                    if self.left() < 0:
-                        for one in running:
-                            end(one)
-                            tell(one.job, f"cut off after {self.took(one):.1f} min: give rows.yaml a better guess")
-                        break
-                    time.sleep(0.1)
-            finally:
-                for one in running:
+            while job := self.next():
+                one = self.start(job, Path(folder) / job.name)
+                try:
+                    one.process.wait(max(0.0, self.left()))
+                except subprocess.TimeoutExpired:
+                    tell(job, f"cut off after {self.took(one):.1f} min: give rows.yaml a better guess")
+                    failed += 1
+                    break
+                finally:
                     end(one)
+                failed += not self.finish(one)
         for job in self.waiting:
             tell(job, f"left for the next time: takes about {self.minutes(job):.1f} min")
         return failed
@@ -124,11 +114,10 @@ class Queue:
         words += ["--device", self.options.device, *(["--data", self.options.data] if self.options.data else [])]
         command = [sys.executable, ONE, *words]
         process = subprocess.Popen(list(map(str, command)), stdout=log, stderr=subprocess.STDOUT)
-        return Running(job, process, folder, log, time.monotonic(), shared=False)
+        return Running(job, process, folder, log, time.monotonic())
 
     def finish(self, one: Running) -> bool:
         """Write the record of a run that has ended, or say how it failed."""
-        one.log.close()
         try:
             record: dict[str, Any] = json.loads((one.folder / "record.json").read_text())
         except FileNotFoundError:
@@ -136,9 +125,7 @@ class Queue:
             tell(one.job, f"FAILED with status {one.process.returncode} after {self.took(one):.1f} min: {log[-1]}")
             print("\n".join(f"    {line}" for line in log[-20:]), file=sys.stderr, flush=True)
             return False
-        record["seconds"]["process"] = round(time.monotonic() - one.began, 1)
-        if one.shared:
-            record["gpu_shared"] = True
+        record["seconds"]["process"] = round(time.monotonic() - one.began, 3)
         self.records[one.job.name] = record
         write(self.options.records / f"{one.job.name}.json", record)
         tell(one.job, summary(record))
@@ -171,8 +158,7 @@ def summary(record: dict[str, Any]) -> str:
     if record["test"]:
         strict = record["test"]["strict"]
         figures += ["test " + " / ".join(f"{strict[part]:.1%}" for part in ("old", "new", "all"))]
-    shared = ", shared" if record.get("gpu_shared") else ""
-    return f"{', '.join(figures)}; {minutes_of(record):.1f} min on {record['hardware']}{shared}"
+    return f"{', '.join(figures)}; {minutes_of(record):.1f} min on {record['hardware']}"
 
 
 def _hardware(device: str) -> str:
@@ -182,11 +168,10 @@ def _hardware(device: str) -> str:
 
 
 def main() -> int:
-    """The exit status: 1 if a run failed."""
+    """The exit status: 1 if a run failed or was cut off."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="ROOT, the folder with the data sets' files.")
     parser.add_argument("--minutes", type=float, default=1e6, help="When to be over, at the latest.")
-    parser.add_argument("--beside", type=int, default=1, help="How many runs at a time.")
     parser.add_argument("--only", action="append", default=[], help="Rows by name, such as 'cifar10-*'; repeatable.")
     parser.add_argument("--records", type=Path, help="The folder for new records; those beside rows.yaml count too.")
     parser.add_argument("--device", default="auto")

@@ -24,8 +24,6 @@ if "failing" in name:
     raise SystemExit("the row cannot be run")
 if "endless" in name:
     time.sleep(600)
-while "together" in name and (here / "order").read_text().count("together") < 2:
-    time.sleep(0.05)
 part = {"accuracy": 0.5}
 fields = dict.fromkeys(("commit", "date", "versions", "settings", "seed"), "")
 seconds = {"stage1": 1.0, "since_start": 2.0}
@@ -128,26 +126,25 @@ def test_a_record_of_the_row_says_better_how_long_it_takes(queue, tmp_path):
     assert queue(rows, "--minutes", "9") == []
 
 
-def test_a_run_beside_another_is_given_more_time_until_a_record_says_how_much(tables, tmp_path):
+def test_a_row_takes_as_long_as_its_longest_record_on_this_hardware_alone(tables, tmp_path):
     rows = tables["rows"]
     write_rows(tmp_path / "rows.yaml", {"a": {"minutes": 1, "seeds": [0, 1, 2]}})
     found = rows.read_tables(tmp_path / "rows.yaml")
 
-    def minutes(records, shared):
-        told = rows.estimate(found.rows["digits-a"], found, records, "a machine", shared)
-        return round(told / rows.MARGIN, 6)
+    def minutes(**records):
+        records = {f"digits-a-{i}": record for i, record in enumerate(records.values())}
+        return round(rows.estimate(found.rows["digits-a"], found, records, "a machine") / rows.MARGIN, 6)
 
     alone = {"hardware": "a machine", "seconds": {"process": 300.0}}
-    assert (minutes({}, False), minutes({}, True)) == (1, rows.SHARED)
-    assert minutes({"digits-a-0": alone | {"hardware": "another"}}, False) == 1
-    assert (minutes({"digits-a-0": alone}, False), minutes({"digits-a-0": alone}, True)) == (5, 5 * rows.SHARED)
-    both = {"digits-a-0": alone, "digits-a-1": {**alone, "seconds": {"process": 480.0}, "gpu_shared": True}}
-    assert (minutes(both, False), minutes(both, True)) == (5, 8)
+    assert minutes() == 1
+    assert minutes(elsewhere=alone | {"hardware": "another"}) == 1
+    assert minutes(shared={**alone, "gpu_shared": True}) == 1
+    assert minutes(alone=alone, longer={**alone, "seconds": {"process": 480.0}}) == 8
 
 
 def test_a_row_that_takes_too_long_is_cut_off_and_the_rest_is_kept(queue, tables, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(tables["run"], "ENDING", 2.0)
-    queue({"a": {}, "endless": {}, "b": {}}, "--minutes", "0.1")
+    queue({"a": {}, "endless": {}, "b": {}}, "--minutes", "0.1", status=1)
     assert "digits-a-0" in records(tmp_path)
     assert "digits-endless-0" not in records(tmp_path)
     assert "digits-endless-0: cut off after 0." in capsys.readouterr().out
@@ -158,14 +155,6 @@ def test_a_row_that_fails_does_not_stop_the_rest(queue, tmp_path, capsys):
     assert queue(rows, status=1) == ["digits-failing-0", "digits-a-0"]
     assert records(tmp_path) == ["digits-a-0"]
     assert "digits-failing-0: FAILED with status 1 after 0.0 min: the row cannot be run" in capsys.readouterr().out
-
-
-def test_two_rows_beside_each_other_run_at_the_same_time_and_say_so(queue, tmp_path):
-    rows = {"together": {"seeds": [0, 1]}, "alone": {}}
-    assert len(queue(rows, "--beside", "2", "--only", "digits-together")) == 2
-    assert queue(rows) == ["digits-alone-0"]
-    shared = {name: json.loads((tmp_path / f"{name}.json").read_text()).get("gpu_shared") for name in records(tmp_path)}
-    assert shared == {"digits-together-0": True, "digits-together-1": True, "digits-alone-0": None}
 
 
 def test_a_record_is_what_discover_finds(tables, tmp_path, monkeypatch):
