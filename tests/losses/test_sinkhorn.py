@@ -115,3 +115,11 @@ def test_half_precision_similarities_are_balanced_in_single_precision():
     with torch.autocast("cpu", torch.bfloat16):
         assignments = sinkhorn(half)
     assert torch.equal(assignments, sinkhorn(half.float()))
+
+
+def test_three_rounds_at_a_twentieth_are_made_unless_told_otherwise():
+    similarity = similarities(30, 4, seed=0)
+    usual = sinkhorn(similarity)
+    assert torch.equal(usual, sinkhorn(similarity, epsilon=0.05, rounds=3))
+    for others in ({"rounds": 2}, {"rounds": 4}, {"epsilon": 0.04}):
+        assert not torch.allclose(usual, sinkhorn(similarity, **others)), others

@@ -69,6 +69,12 @@ def test_the_separation_has_the_encoder_part_the_prototypes_and_moves_no_row_of_
     assert again["pas"] < parts["pas"]
 
 
+def test_the_loss_adds_the_separation_by_its_weight(digits):
+    for weight in (0.0, 0.7):
+        parts, _ = one_step(*begin(digits, prototypes__separation=weight))
+        torch.testing.assert_close(parts["loss"], parts["ins"] + parts["cls"] + weight * parts["pas"])
+
+
 # Whose features, and which labels, go on
 
 
