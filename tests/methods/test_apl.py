@@ -53,56 +53,6 @@ def test_an_ablation_leaves_its_loss_out(digits, changes, parts):
     assert parts == set(figures) & {"ins", "cls", "pas"}
 
 
-SWITCHES = [
-    {"instance": False},
-    {"category": False},
-    {"online": False},
-    {"dimension": 24},
-    {"prototypes__similarity": "euclidean"},
-    {"prototypes__similarity": "dot"},
-    {"prototypes__balance": "batch"},
-    {"prototypes__balance": "first_of_epoch"},
-    {"prototypes__labels_from": "swapped"},
-    {"prototypes__soft": False},
-    {"prototypes__update": "per_sample"},
-    {"prototypes__momentum": 0.5},
-    {"prototypes__separation": 2.0},
-    {"classifier": "cosine"},
-    {"views__domain": "natural"},
-    {"views__rotation": 30},
-    {"views__affine": False},
-    {"views__geometric": True},
-    {"views__appearance": False},
-    {"views__extra": 0},
-    {"labelled_share": 0.75},
-]
-
-
-@pytest.mark.parametrize("changes", SWITCHES, ids=str)
-def test_every_switch_of_stage_1_runs_and_changes_what_is_learnt(digits, changes):
-    def encoder_after(**changes):
-        outcome = fit(digits, **changes, stage1__epochs=1, selftraining__iterations=0)
-        return torch.cat([p.flatten() for p in outcome.model.encoder.net.parameters()])
-
-    assert not torch.equal(encoder_after(), encoder_after(**changes))
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"selftraining__iterations": 1},
-        {"selftraining__labels": "online"},
-        {"selftraining__backbone_lr": 1.0},
-        {"cluster__algorithm": "spectral"},
-    ],
-    ids=str,
-)
-def test_every_switch_of_stage_2_runs_and_changes_the_classifier(digits, changes):
-    plain, changed = fit(digits, stage1__epochs=1), fit(digits, stage1__epochs=1, **changes)
-    assert torch.equal(*[torch.from_numpy(o.earlier["online"]) for o in (plain, changed)])
-    assert not torch.equal(plain.model.head.weight, changed.model.head.weight)
-
-
 def test_labels_are_one_an_image_balanced_and_only_on_novel_categories(digits):
     stage, engine = make_stage(digits)
     stage.before_epoch(0, engine)
