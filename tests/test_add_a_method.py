@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -117,3 +118,12 @@ def test_a_method_is_one_file_and_one_recipe_and_every_command_works_with_it(tmp
     assert found["predicted"] == found["sorted"] > 100
     assert found["page"]
     assert found["estimated"] == 120
+
+
+def test_the_page_shows_the_method_as_it_is():
+    page = (HERE.parent / "docs" / "add-a-method.md").read_text()
+    method = (HERE / "example" / "deep_cluster.py").read_text()
+    shown = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
+    assert len(shown) == 4
+    assert all(part in method for part in shown)
+    assert f"a whole method of {len(method.splitlines())} lines" in page

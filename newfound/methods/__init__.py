@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 SHARED = ("base", "instance", "parts")
 """Modules here that are no methods."""
+PAPER, WITH_BACKBONE, QUICK = "apl", "apl-features", "kmeans"
+"""What is taken where nobody chose: for the paper's data sets, with a pretrained network or given features, and where
+there is neither such a network nor a GPU."""
+MANY_SYMBOLS = 5000
+"""Symbols that are enough to train a network of one's own on, where there is a GPU."""
 
 
 def method_names() -> list[str]:
@@ -53,16 +58,8 @@ def default_method(*, domain: str, device: str, images: int, pretrained: bool) -
     pretrained network can be had, and suits the settings that the person gave."""
     enough_symbols = domain == "symbolic" and device == "cuda" and images >= MANY_SYMBOLS
     if pretrained and not enough_symbols:
-        return "apl-features"
-    return "apl" if device == "cuda" else "kmeans"
-
-
-PAPER = "apl"
-"""The paper's method: what a data set is given to where nobody chose."""
-WITH_BACKBONE = "apl-features"
-"""What a pretrained network or given features are taken by where nobody chose."""
-MANY_SYMBOLS = 5000
-"""Symbols that are enough to train a network of one's own on, where there is a GPU."""
+        return WITH_BACKBONE
+    return PAPER if device == "cuda" else QUICK
 
 
 def _place(name: str) -> str:

@@ -94,6 +94,7 @@ class Trial(Engine):
         """The speed with its seconds, by a few steps of the stage: no more than it has."""
         stage.to(self.device)
         most = min(WARM_UP + STEPS, speed.steps * speed.epochs)
+        warm_up = WARM_UP if most > WARM_UP else 0
         with fastest_kernels():
             training = Training(self, stage)
             began = self._now()
@@ -102,16 +103,15 @@ class Trial(Engine):
             stage.train()
             order = stage.sampler.epoch(self.generator("trial"))
             inputs = self.train_images if stage.inputs is None else stage.inputs
-            done, began = 0, self._now()
+            done = 0
             while True:
                 for index, images in inputs.batches(order):
-                    if done == WARM_UP < most:
+                    if done == warm_up:
                         began = self._now()
                     training.step(index, images)
                     done += 1
-                    timed = done - WARM_UP if most > WARM_UP else done
-                    if done == most or (done > WARM_UP and self._now() - began > SECONDS):
-                        return replace(speed, step=(self._now() - began) / timed, before=before)
+                    if done == most or (done > warm_up and self._now() - began > SECONDS):
+                        return replace(speed, step=(self._now() - began) / (done - warm_up), before=before)
 
     def _now(self) -> float:
         if self.device.type == "cuda":
@@ -123,13 +123,11 @@ def measure(method: Method, collection: Collection, call: Call, *, timed: bool =
     """How fast the stages of the method train, up to the stretched one, by a few steps of copies that are thrown
     away; not ``timed``, only how many steps they have."""
     trial = Trial(collection, call, method.stretched, timed)
-    settings = _with_epochs(method, max(_stretched_plan(method).epochs, WARM_UP + STEPS))
     torch.manual_seed(call.seed)
     try:
-        type(method)(settings).fit(collection, trial)
+        method.fit(collection, trial)
     except _Measured:
-        epochs = {method.stretched: _stretched_plan(method).epochs}
-        return {k: replace(speed, epochs=epochs.get(k, speed.epochs)) for k, speed in trial.speeds.items()}
+        return trial.speeds
     raise TypeError(f"the method {method.settings.method} trains no stage {method.stretched}")
 
 
@@ -194,14 +192,9 @@ def _by_amount(method: Method, collection: Collection, call: Call) -> Planned:
     return Planned(_with_epochs(method, epochs), (Choice("epochs", str(epochs), why),))
 
 
-def _stretched_plan(method: Method) -> PlanSettings:
-    plan: PlanSettings = getattr(method.settings, method.stretched)
-    return plan
-
-
 def _with_epochs(method: Method, epochs: int) -> Any:
     """The settings with that many epochs of the stretched plan, and no longer a warm-up than a tenth of them."""
-    plan = _stretched_plan(method)
+    plan: PlanSettings = getattr(method.settings, method.stretched)
     changed = replace(plan, epochs=epochs, warmup_epochs=min(plan.warmup_epochs, epochs / 10))
     return replace(method.settings, **{method.stretched: changed})
 
