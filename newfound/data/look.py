@@ -54,9 +54,9 @@ class Look:
 
 def look(paths: Sequence[Path]) -> Look | None:
     """What a few of the files look like; None where no one of them is a readable image."""
-    chosen = (
-        [paths[i] for i in np.unique(np.linspace(0, len(paths) - 1, MAX_IMAGES).round().astype(int))] if paths else []
-    )
+    if not paths:
+        return None
+    chosen = [paths[i] for i in np.unique(np.linspace(0, len(paths) - 1, MAX_IMAGES).round().astype(int))]
     sides = {path: side for path in chosen if (side := original_side(path))}
     if not sides:
         return None
