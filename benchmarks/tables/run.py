@@ -6,7 +6,7 @@
 
 ROOT has the data sets' files (`newfound data get`); rows of a data set that is not there are left out, and so are rows
 whose method does not exist yet. A run is what `newfound discover` does, in a process of its own, so that one that
-fails stops no other. They run one after the other: two on one H200 took as long as both alone (docs/log/results.md). No
+fails stops no other. They run one after the other: two at a time on one H200 showed no gain (docs/log/results.md). No
 run begins that is not expected to end in time, one that does not end in time is cut off without a record, and what has
 no record is run the next time: records are all that the queue remembers. The real split is run with settings that were
 chosen elsewhere (docs/method.md says where), and what came out is what is shown.
