@@ -23,6 +23,12 @@ def require_share(name: str, value: tuple[float, ...] | None) -> None:
         raise UserError(f"{name} is {list(value)}; it has to be two numbers above 0 and up to 1, the smaller one first")
 
 
+def require_three(name: str, value: tuple[float, ...] | None) -> None:
+    """The probabilities of what happens to the first whole, the second whole, and the extra views."""
+    if value is not None and not (len(value) == 3 and 0 <= min(value) <= max(value) <= 1):
+        raise UserError(f"{name} is {list(value)}; it has to be three probabilities, from 0 to 1")
+
+
 @dataclass(frozen=True)
 class DataSettings:
     """How images are laid before a network."""
@@ -93,7 +99,7 @@ class MultiViewSettings:
     extra: int = number(6, 0, 16)
     extra_size: int | None = number(None, 4, 1024)
     appearance: bool = True
-    """Colours, grey, blur, solarisation."""
+    """Colours, grey, blur, solarisation, equalisation."""
     geometric: bool | None = None
     """Crops and mirror images."""
     rotation: float | None = number(None, 0, 180)
@@ -102,15 +108,23 @@ class MultiViewSettings:
     """A small shift, zoom and shear of every view."""
     whole_scale: tuple[float, ...] | None = None
     extra_scale: tuple[float, ...] | None = None
+    padded: float | None = number(None, 0, 1)
+    """The probability that a whole view is a crop after padding by 4 pixels, instead of a part enlarged."""
+    jitter_probability: tuple[float, ...] | None = None
+    """The probability of other colours, and below of blur and so on, in the first, the second and the extra views."""
+    grey: float | None = number(None, 0, 1)
     blur: tuple[float, ...] | None = None
-    """The probability of blur in the first, the second and the extra views."""
+    solarise: tuple[float, ...] | None = None
+    random_threshold: bool | None = None
+    """Whether a view is solarised from a random level on, instead of one half."""
+    equalise: tuple[float, ...] | None = None
     fill: int | None = number(None, 0, 255)
 
     def __post_init__(self) -> None:
         require_share("whole_scale", self.whole_scale)
         require_share("extra_scale", self.extra_scale)
-        if self.blur is not None and not (len(self.blur) == 3 and 0 <= min(self.blur) <= max(self.blur) <= 1):
-            raise UserError(f"blur is {list(self.blur)}; it has to be three probabilities, from 0 to 1")
+        for name in ("jitter_probability", "blur", "solarise", "equalise"):
+            require_three(name, getattr(self, name))
 
 
 @dataclass(frozen=True)

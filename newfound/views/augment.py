@@ -50,13 +50,16 @@ def _matrices(*entries: Tensor) -> Tensor:
     return torch.stack(entries, -1).unflatten(-1, (2, 3))
 
 
-def warp(images: Tensor, matrices: Tensor, size: int, fill: float) -> Tensor:
+def warp(images: Tensor, matrices: Tensor, size: int, fill: float, padded: Tensor | None = None) -> Tensor:
     """Views [V, n, C, size, size] of images [n, C, H, W] (uint8, or float in 0..1) under matrices [V, n, 2, 3].
 
     A matrix leads from a point (x, y) of the view to one of the image; the frame reaches from -1 to 1 in both. One
     bilinear resampling does crop, mirror, rotation, shear, scale and shift together. Outside its frame the image goes
     over from its edge to the level ``fill`` within one pixel; inside, edges are not darkened by what lies beyond. There
     is no low-pass filter: views that shrink the image more than twice may alias.
+
+    Where ``padded`` [V, n], the image goes over to ``fill`` within half a pixel, where the first pixel of a padding has
+    its centre: a view moved by whole pixels is then a crop of the padded image.
     """
     if images.dtype == torch.uint8:
         images = images.float() / 255
@@ -68,13 +71,14 @@ def warp(images: Tensor, matrices: Tensor, size: int, fill: float) -> Tensor:
     grid = torch.stack([x, y], -1).view(n, views * size, size, 2)
     seen = F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
     seen = seen.unflatten(2, (views, size)).permute(2, 0, 1, 3, 4).contiguous()
-    inside = _within(x, width) * _within(y, height)
+    steepness = 1 if padded is None else torch.where(padded, 2.0, 1.0).T[:, :, None, None]
+    inside = _within(x, width, steepness) * _within(y, height, steepness)
     return torch.lerp(seen.new_full((), fill), seen, inside.transpose(0, 1)[:, :, None]).clamp(0, 1)
 
 
-def _within(place: Tensor, pixels: int) -> Tensor:
-    """1 up to the edge of a frame of that many pixels, 0 from one pixel beyond it, linear in between."""
-    return ((1 - place.abs()) * (pixels / 2) + 1).clamp(0, 1)
+def _within(place: Tensor, pixels: int, steepness: Tensor | int) -> Tensor:
+    """1 up to the edge of a frame of that many pixels, 0 from 1 / ``steepness`` pixels beyond it, linear in between."""
+    return ((1 - place.abs()) * (pixels / 2 * steepness) + 1).clamp(0, 1)
 
 
 def adjust_colours(
@@ -112,10 +116,26 @@ def to_grey(images: Tensor, mask: Tensor) -> Tensor:
     return torch.where(_each(mask), _grey(images), images)
 
 
-def solarise(images: Tensor, mask: Tensor, threshold: float = 0.5) -> Tensor:
-    """The images [n, C, H, W], with levels from ``threshold`` up inverted where ``mask`` [n]."""
+def solarise(images: Tensor, mask: Tensor, threshold: Tensor | float = 0.5) -> Tensor:
+    """The images [n, C, H, W], with levels from ``threshold`` (one, or [n]) up inverted where ``mask`` [n]."""
     limit = torch.where(mask, threshold, torch.inf)  # in place of a mask [n, C, H, W]: saves a pass over the images
     return torch.where(images >= _each(limit), 1 - images, images)
+
+
+def equalise(images: Tensor, mask: Tensor) -> Tensor:
+    """The images [n, C, H, W], with each channel's histogram made level where ``mask`` [n].
+
+    The meaning is that of Pillow's ImageOps.equalize on levels rounded to 0..255: a level becomes the number of pixels
+    below it, divided by the step that spreads these numbers over 0..255. A channel with less than 255 pixels below its
+    highest level stays as it is, but for rounding.
+    """
+    levels = (images * 255 + 0.5).long().flatten(2)
+    counts = levels.new_zeros(*levels.shape[:2], 256).scatter_add_(2, levels, levels.new_ones(()).expand_as(levels))
+    below = counts.cumsum(2) - counts
+    step = torch.where(counts > 0, below, 0).amax(2, keepdim=True) // 255
+    table = ((step // 2 + below) // step.clamp_min(1)).clamp_max(255)
+    new = torch.where(step > 0, table.gather(2, levels), levels)
+    return torch.where(_each(mask), (new / 255).view(images.shape), images)
 
 
 def blur(images: Tensor, sigma: Tensor, mask: Tensor, kernel: int = 7) -> Tensor:

@@ -19,6 +19,7 @@ RED, GREEN, BLUE = (tl.constexpr(weight) for weight in augment.LUMA)
 RADIANS = tl.constexpr(math.pi / 180)
 PLACE = ("top", "left", "height", "width", "mirror", "angle", "scale", "shear", "shift_x", "shift_y")
 COLOURS = ("brightness", "contrast", "saturation", "hue", "grey", "solarise")
+OPTIONAL = ("padded", "threshold", "equalise")
 
 
 def make_views(
@@ -30,7 +31,8 @@ def make_views(
     colours: bool,
     hue: bool,
     grey: bool,
-    solarise: bool,
+    solarise: bool = False,
+    equalise: bool = False,
 ) -> Tensor:
     """Views [V, n, C, size, size] of uint8 images [n, C, H, W], C of 1 or 3, under parameters [V, n] of MultiViews.
 
@@ -49,6 +51,7 @@ def make_views(
             n,
             fill,
             **{name: p[name].contiguous() for name in PLACE + COLOURS},
+            **{name: p[name].contiguous() if name in p else None for name in OPTIONAL},
             CHANNELS=channels,
             IMAGE_HEIGHT=height,
             IMAGE_WIDTH=width,
@@ -58,6 +61,7 @@ def make_views(
             HUE=hue,
             GREY=grey,
             SOLARISE=solarise,
+            EQUALISE=equalise,
             num_warps=min(max(block // 128, 1), 16),
         )
     return made.permute(0, 1, 4, 2, 3)
@@ -85,6 +89,9 @@ def _make_view(
     hue: tl.tensor,
     grey: tl.tensor,
     solarise: tl.tensor,
+    padded: tl.tensor | None,
+    threshold: tl.tensor | None,
+    equalise: tl.tensor | None,
     CHANNELS: tl.constexpr,
     IMAGE_HEIGHT: tl.constexpr,
     IMAGE_WIDTH: tl.constexpr,
@@ -94,6 +101,7 @@ def _make_view(
     HUE: tl.constexpr,
     GREY: tl.constexpr,
     SOLARISE: tl.constexpr,
+    EQUALISE: tl.constexpr,
 ) -> None:
     """Write view ``one`` of V * n: parameters are pointers to [V, n], ``images`` to [n, C, H, W]."""
     one = tl.program_id(0)
@@ -112,13 +120,19 @@ def _make_view(
     across = box_width * across + (2 * tl.load(left + one) + box_width - 1)
     down = box_height * down + (2 * tl.load(top + one) + box_height - 1)
 
+    steepness = 1.0
+    if padded is not None:
+        steepness = tl.where(tl.load(padded + one) != 0, 2.0, 1.0)
+
     # One channel is treated as three equal ones: the compiler sees that it computes the same and does it once.
     plane = images + (one % n).to(tl.int64) * (CHANNELS * IMAGE_HEIGHT * IMAGE_WIDTH)
-    red = _sample(plane, across, down, fill, IMAGE_HEIGHT, IMAGE_WIDTH)
+    red = _sample(plane, across, down, fill, steepness, IMAGE_HEIGHT, IMAGE_WIDTH)
     green, blue = red, red
     if CHANNELS == 3:
-        green = _sample(plane + IMAGE_HEIGHT * IMAGE_WIDTH, across, down, fill, IMAGE_HEIGHT, IMAGE_WIDTH)
-        blue = _sample(plane + 2 * IMAGE_HEIGHT * IMAGE_WIDTH, across, down, fill, IMAGE_HEIGHT, IMAGE_WIDTH)
+        plane += IMAGE_HEIGHT * IMAGE_WIDTH
+        green = _sample(plane, across, down, fill, steepness, IMAGE_HEIGHT, IMAGE_WIDTH)
+        plane += IMAGE_HEIGHT * IMAGE_WIDTH
+        blue = _sample(plane, across, down, fill, steepness, IMAGE_HEIGHT, IMAGE_WIDTH)
 
     if RECOLOUR:
         factor = tl.load(brightness + one)
@@ -139,10 +153,20 @@ def _make_view(
                     tl.where(colourless, level, blue),
                 )
         if SOLARISE:
-            limit = tl.where(tl.load(solarise + one) != 0, 0.5, float("inf"))
+            limit = 0.5
+            if threshold is not None:
+                limit = tl.load(threshold + one)
+            limit = tl.where(tl.load(solarise + one) != 0, limit, float("inf"))
             red = tl.where(red >= limit, 1 - red, red)
             green = tl.where(green >= limit, 1 - green, green)
             blue = tl.where(blue >= limit, 1 - blue, blue)
+        if EQUALISE:
+            chosen = tl.load(equalise + one) != 0
+            if chosen:  # few views are; the others do not wait for the sums
+                red = _equalise(red, real)
+                if CHANNELS == 3:
+                    green = _equalise(green, real)
+                    blue = _equalise(blue, real)
 
     place = made + one.to(tl.int64) * (SIZE * SIZE * CHANNELS) + pixel * CHANNELS
     tl.store(place, red, mask=real)
@@ -157,6 +181,7 @@ def _sample(
     across: tl.tensor,
     down: tl.tensor,
     fill: tl.tensor,
+    steepness: tl.tensor,
     IMAGE_HEIGHT: tl.constexpr,
     IMAGE_WIDTH: tl.constexpr,
 ) -> tl.tensor:
@@ -170,7 +195,8 @@ def _sample(
     upper, lower = plane + top * IMAGE_WIDTH, plane + bottom * IMAGE_WIDTH
     above = _blend(tl.load(upper + left).to(tl.float32), tl.load(upper + right).to(tl.float32), x)
     below = _blend(tl.load(lower + left).to(tl.float32), tl.load(lower + right).to(tl.float32), x)
-    inside = _unit((1 - tl.abs(across)) * (IMAGE_WIDTH / 2) + 1) * _unit((1 - tl.abs(down)) * (IMAGE_HEIGHT / 2) + 1)
+    inside = _unit((1 - tl.abs(across)) * (IMAGE_WIDTH / 2 * steepness) + 1)
+    inside *= _unit((1 - tl.abs(down)) * (IMAGE_HEIGHT / 2 * steepness) + 1)
     return _unit(_blend(fill, _blend(above, below, y) / 255, inside))
 
 
@@ -190,6 +216,18 @@ def _turn_hue(
     green = low + chroma * _unit(2 - tl.abs(hue - 2))
     blue = low + chroma * _unit(2 - tl.abs(hue - 4))
     return red, green, blue
+
+
+@triton.jit
+def _equalise(level: tl.tensor, real: tl.tensor) -> tl.tensor:
+    """A channel with its histogram made level, as augment.equalise defines it; only ``real`` pixels count."""
+    whole = tl.where(real, (level * 255 + 0.5).to(tl.int32), -1)
+    below = tl.zeros_like(whole)
+    for one in range(256):
+        below += tl.where(whole > one, tl.sum((whole == one).to(tl.int32), 0), 0)
+    step = tl.max(below, 0) // 255
+    new = tl.minimum((step // 2 + below) // tl.maximum(step, 1), 255)
+    return tl.where(step > 0, new, whole).to(tl.float32) / 255
 
 
 @triton.jit

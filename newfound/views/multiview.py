@@ -47,6 +47,10 @@ class MultiViews:
     ratio: Range = (3 / 4, 4 / 3)
     """Width over height of a crop."""
     flip: float = 0.5
+    padded: float = 0.0
+    """The probability that a whole view is, instead of a part of the image enlarged, a crop of the image's own size
+    after padding by ``pad`` pixels of level ``fill``."""
+    pad: int = 4
 
     rotation: float = 0.0
     """Restricted rotation: extra views are turned by up to so many degrees either way, whole views stay upright."""
@@ -59,15 +63,19 @@ class MultiViews:
     """Degrees by which ``affine`` turns views, unless they are extra ones and have a ``rotation``."""
 
     appearance: bool = True
-    """Whether views change their colours: jitter, grey, blur and solarisation."""
+    """Whether views change their colours: jitter, grey, blur, solarisation and equalisation, in this order."""
     jitter: tuple[float, float, float, float] = (0.4, 0.4, 0.2, 0.1)
     """How far brightness, contrast and saturation go from 1, and hue (in turns) from 0."""
-    jitter_probability: float = 0.8
+    jitter_probability: tuple[float, float, float] = (0.8, 0.8, 0.8)
     grey: float = 0.2
     blur: tuple[float, float, float] = (0.0, 0.0, 0.0)
     blur_sigma: Range = (0.1, 1.0)
     blur_kernel: int = 7
     solarise: tuple[float, float, float] = (0.0, 0.2, 0.0)
+    random_threshold: bool = False
+    """Whether each view is solarised from a random level on, instead of one half."""
+    equalise: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    """The probability that a view's histogram is made level."""
 
     def __post_init__(self) -> None:
         smallest = min(self.size, self.extra_size) if self.extra else self.size
@@ -80,7 +88,12 @@ class MultiViews:
     def draw(self, generator: torch.Generator, n: int, t: Tensor) -> dict[str, Tensor]:
         """Parameters [2 + V, n] of the views of ``n`` images, on the generator's device."""
         draws = torch.rand(19, 2 + self.extra, n, generator=generator, device=generator.device)
-        return self._crop(draws[:5]) | self._affine(draws[5:10]) | self._colours(draws[10:])
+        drawn = self._crop(draws[:5]) | self._affine(draws[5:10]) | self._colours(draws[10:])
+        if not (self.padded or self.random_threshold or any(self.equalise)):
+            return drawn
+        # Drawn after the others, so that these settings, too, leave alone what the others draw.
+        more = torch.rand(5, 2 + self.extra, n, generator=generator, device=generator.device)
+        return self._pad(drawn, more[:3]) | self._more_colours(more[3:])
 
     def _crop(self, draws: Tensor) -> dict[str, Tensor]:
         """Boxes "top", "left", "height" and "width" in fractions of the frame, and "mirror" (bool).
@@ -101,6 +114,16 @@ class MultiViews:
             "mirror": draws[4] < (self.flip if self.geometric else 0.0),
         }
 
+    def _pad(self, drawn: dict[str, Tensor], draws: Tensor) -> dict[str, Tensor]:
+        """What was drawn, with other boxes where "padded" (bool): the full frame, moved by whole pixels."""
+        if not (self.padded and self.geometric):
+            return drawn
+        padded = _happens(draws[0], self.padded, self.padded, 0.0)
+        top, left = ((draws[1:] * (2 * self.pad + 1)).floor().clamp(max=2 * self.pad) - self.pad) / self.size
+        box = {"top": top, "left": left, "height": torch.ones_like(top), "width": torch.ones_like(left)}
+        boxes = {name: torch.where(padded, value, drawn[name]) for name, value in box.items()}
+        return drawn | boxes | {"padded": padded}
+
     def _affine(self, draws: Tensor) -> dict[str, Tensor]:
         """ "angle" and "shear" in degrees, "scale", and "shift_x" and "shift_y" in fractions of the frame."""
         upright = self.upright_rotation if self.affine else 0.0
@@ -118,7 +141,7 @@ class MultiViews:
     def _colours(self, draws: Tensor) -> dict[str, Tensor]:
         """Factors "brightness", "contrast" and "saturation", "hue" in turns, "sigma" of the blur in pixels, and
         whether to "grey", "blur" and "solarise" (bool)."""
-        jittered = draws[4] < self.jitter_probability
+        jittered = _happens(draws[4], *self.jitter_probability)
         steps = [torch.where(jittered, _between(u, -r, r), 0.0) for u, r in zip(draws[:4], self.jitter, strict=True)]
         return {
             "brightness": 1 + steps[0],
@@ -130,6 +153,11 @@ class MultiViews:
             "blur": _happens(draws[7], *self.blur),
             "solarise": _happens(draws[8], *self.solarise),
         }
+
+    def _more_colours(self, draws: Tensor) -> dict[str, Tensor]:
+        """The "threshold" of solarisation, and whether to "equalise" (bool), where the settings want them."""
+        threshold = {"threshold": draws[0]} if self.random_threshold else {}
+        return threshold | ({"equalise": _happens(draws[1], *self.equalise)} if any(self.equalise) else {})
 
     def apply(self, images: Tensor, parameters: dict[str, Tensor]) -> Crops:
         """The views of uint8 images [n, C, H, W] under what ``draw`` gave."""
@@ -147,12 +175,13 @@ class MultiViews:
             from newfound.views import kernel
 
             colours = {"colours": self.appearance, "hue": self.jitter[3] != 0, "grey": self.grey != 0}
-            solarise = any(self.solarise) and not blurred  # what is blurred is solarised afterwards
-            views = kernel.make_views(images, p, size, self.fill / 255, **colours, solarise=solarise)
+            if not blurred:  # what is blurred is solarised and equalised afterwards
+                colours |= {"solarise": any(self.solarise), "equalise": any(self.equalise)}
+            views = kernel.make_views(images, p, size, self.fill / 255, **colours)
             return self._finish(views, p) if blurred else views
         crop = augment.mirror(augment.crop_matrices(p["top"], p["left"], p["height"], p["width"]), p["mirror"])
         affine = augment.affine_matrices(p["angle"], p["scale"], p["shear"], p["shift_x"], p["shift_y"])
-        views = augment.warp(images, augment.compose(crop, affine), size, self.fill / 255)
+        views = augment.warp(images, augment.compose(crop, affine), size, self.fill / 255, p.get("padded"))
         return self._finish(self._recolour(views, p), p) if self.appearance else views
 
     def _recolour(self, views: Tensor, p: dict[str, Tensor]) -> Tensor:
@@ -165,12 +194,15 @@ class MultiViews:
         return flat.view(views.shape)
 
     def _finish(self, views: Tensor, p: dict[str, Tensor]) -> Tensor:
-        """The views [v, n, C, s, s], blurred and solarised, where the settings want that."""
+        """The views [v, n, C, s, s], blurred, solarised and equalised, where the settings want that."""
         flat = views.flatten(0, 1)
         if any(self.blur):
             flat = augment.blur(flat, p["sigma"].flatten(), p["blur"].flatten(), self.blur_kernel)
         if any(self.solarise):
-            flat = augment.solarise(flat, p["solarise"].flatten())
+            threshold = p["threshold"].flatten() if self.random_threshold else 0.5
+            flat = augment.solarise(flat, p["solarise"].flatten(), threshold)
+        if any(self.equalise):
+            flat = augment.equalise(flat, p["equalise"].flatten())
         return flat.view(views.shape)
 
 

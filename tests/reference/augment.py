@@ -9,8 +9,9 @@ import math
 import numpy as np
 
 
-def sample(image: np.ndarray, x: float, y: float, fill: float) -> np.ndarray:
-    """The colour [C] at a place: bilinear between pixel centres, the edge's outside them, and ``fill`` beyond."""
+def sample(image: np.ndarray, x: float, y: float, fill: float, margin: float = 1.0) -> np.ndarray:
+    """The colour [C] at a place: bilinear between pixel centres, the edge's outside them, and ``fill`` from ``margin``
+    pixels beyond."""
     _, height, width = image.shape
     column, row = x * width - 0.5, y * height - 0.5
     inner_column, inner_row = min(max(column, 0), width - 1), min(max(row, 0), height - 1)
@@ -22,17 +23,17 @@ def sample(image: np.ndarray, x: float, y: float, fill: float) -> np.ndarray:
     colour = upper * (1 - down) + lower * down
     pixels_beyond_x = max(0.0, -x * width, (x - 1) * width)
     pixels_beyond_y = max(0.0, -y * height, (y - 1) * height)
-    part = max(0.0, 1 - pixels_beyond_x) * max(0.0, 1 - pixels_beyond_y)
+    part = max(0.0, 1 - pixels_beyond_x / margin) * max(0.0, 1 - pixels_beyond_y / margin)
     return colour * part + fill * (1 - part)
 
 
-def resample(image: np.ndarray, size: int, fill: float, source) -> np.ndarray:
+def resample(image: np.ndarray, size: int, fill: float, source, margin: float = 1.0) -> np.ndarray:
     """The view [C, size, size] whose colour at (x, y) is the image's at ``source(x, y)``."""
     view = np.empty((image.shape[0], size, size))
     for i in range(size):
         for j in range(size):
             x, y = source((j + 0.5) / size, (i + 0.5) / size)
-            view[:, i, j] = sample(image, x, y, fill)
+            view[:, i, j] = sample(image, x, y, fill, margin)
     return view
 
 
@@ -91,6 +92,19 @@ def solarise(image: np.ndarray, threshold: float) -> np.ndarray:
     return np.array([level if level < threshold else 1 - level for level in image.ravel()]).reshape(image.shape)
 
 
+def equalise(image: np.ndarray) -> np.ndarray:
+    result = np.empty_like(image)
+    for channel, levels in enumerate(image):
+        levels = [[math.floor(level * 255 + 0.5) for level in row] for row in levels]
+        every = [level for row in levels for level in row]
+        step = (len(every) - every.count(max(every))) // 255
+        for i, j in places(image):
+            level = levels[i][j]
+            below = sum(other < level for other in every)
+            result[channel, i, j] = (min((step // 2 + below) // step, 255) if step else level) / 255
+    return result
+
+
 def blur(image: np.ndarray, sigma: float, kernel: int) -> np.ndarray:
     reach = kernel // 2
     padded = np.pad(image, ((0, 0), (reach, reach), (reach, reach)), mode="reflect")
@@ -110,11 +124,12 @@ def view(image: np.ndarray, p: dict, size: int, fill: float, kernel: int) -> np.
         x, y = unaffine(x, y, p["angle"], p["scale"], p["shear"], p["shift_x"], p["shift_y"])
         return uncrop(1 - x if p["mirror"] else x, y, p["top"], p["left"], p["height"], p["width"])
 
-    result = resample(image / 255, size, fill, source)
+    result = resample(image / 255, size, fill, source, 0.5 if p.get("padded") else 1.0)
     result = adjust_colours(result, p["brightness"], p["contrast"], p["saturation"], p["hue"])
     result = to_grey(result) if p["grey"] else result
     result = blur(result, p["sigma"], kernel) if p["blur"] else result
-    return solarise(result, 0.5) if p["solarise"] else result
+    result = solarise(result, p.get("threshold", 0.5)) if p["solarise"] else result
+    return equalise(result) if p.get("equalise") else result
 
 
 def places(image: np.ndarray):

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PIL import Image, ImageEnhance
+from PIL import Image, ImageEnhance, ImageOps
 from reference import augment as plain
 
 from newfound.views import augment
@@ -91,6 +91,19 @@ def test_a_crop_at_the_edge_does_not_mix_in_what_lies_beyond():
     zero, third = torch.zeros(1, 1), torch.full((1, 1), 1 / 3)
     got = augment.warp(torch.ones(1, 3, 9, 9), augment.crop_matrices(zero, zero, third, third), 32, 0.0)
     torch.testing.assert_close(got, torch.ones_like(got), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("fill", [0.0, 0.3])
+@pytest.mark.parametrize("size", [7, 32])
+def test_a_padded_image_moved_by_whole_pixels_is_cut_off_between_two_of_them(size, fill):
+    images, zero, one = some_images(height=size, width=size), torch.zeros(N), torch.ones(N)
+    matrices = augment.crop_matrices(zero - 2 / size, zero + 3 / size, one, one)[None]
+    mask = torch.tensor([True, False, True, False, True])
+    got = augment.warp(images, matrices, size, fill, mask[None])[0]
+    expected = F.pad(images, (0, 3, 2, 0), value=fill)[:, :, :size, 3:]
+    torch.testing.assert_close(got[mask], expected[mask], atol=1e-5, rtol=0)
+    assert torch.equal(got[~mask], augment.warp(images, matrices, size, fill)[0][~mask])
+    assert (got - expected)[~mask].abs().amax() > 0.1  # without a padding, half of the edge is seen beyond it
 
 
 def test_an_affine_map_shears_rotates_scales_and_then_shifts():
@@ -203,6 +216,39 @@ def test_only_masked_images_lose_their_colour_are_solarised_or_blurred():
                 assert torch.equal(got[i], images[i])
 
 
+def few_levels(seed, low, high, size, channels=3, n=N):
+    """Bytes with more of one level than of another, [n, C, size, size]."""
+    return (low + (high - low) * uniform(seed, n, channels, size, size) ** 2).to(torch.uint8)
+
+
+# Steps of 0, of 1, where the highest level goes beyond 255 and is cut, and of more.
+@pytest.mark.parametrize("size", [8, 16, 18, 20, 32])
+@pytest.mark.parametrize("levels", [(0, 256), (100, 130), (254, 256), (0, 2), (77, 77)])
+def test_equalising_means_what_it_means_in_pillow(size, levels):
+    pixels = few_levels(size, *levels, size)
+    got = augment.equalise(pixels.float() / 255, torch.ones(N, dtype=torch.bool))
+    for i in range(N):
+        expected = np.asarray(ImageOps.equalize(Image.fromarray(pixels[i].permute(1, 2, 0).numpy())))
+        np.testing.assert_array_equal((got[i] * 255).permute(1, 2, 0), expected)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_only_masked_images_are_equalised_after_rounding_like_the_plain_reference(channels):
+    images, mask = uniform(4, N, channels, 20, 19) ** 2, torch.tensor([True, False, True, True, False])
+    got = augment.equalise(images, mask)
+    assert torch.equal(got[~mask], images[~mask])
+    for i in mask.nonzero().flatten():
+        np.testing.assert_allclose(got[i], plain.equalise(images[i].numpy()), atol=1e-6)
+
+
+def test_each_image_is_solarised_from_its_own_threshold_on():
+    pixels, thresholds = (some_images() * 255).to(torch.uint8), torch.tensor([0, 31, 128, 200, 256])
+    got = augment.solarise(pixels.float() / 255, torch.ones(N, dtype=torch.bool), (thresholds - 0.5) / 255)
+    for i in range(N):
+        expected = ImageOps.solarize(Image.fromarray(pixels[i].permute(1, 2, 0).numpy()), int(thresholds[i]))
+        np.testing.assert_allclose(got[i].permute(1, 2, 0) * 255, np.asarray(expected), atol=1e-4)
+
+
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("kernel", [1, 3, 9])
 def test_blur_is_a_gaussian_of_each_images_own_width(channels, kernel):
@@ -221,6 +267,7 @@ def test_white_stays_white_and_black_stays_black_without_leaving_0_to_1():
             augment.warp(images, affine, 16, level),
             augment.adjust_colours(images, one, one + 0.4, one + 0.4, zero + 0.1),
             augment.to_grey(images, mask),
+            augment.equalise(images, mask),
             augment.blur(images, one, mask, 9),
         ):
             assert 0 <= got.min() <= got.max() <= 1

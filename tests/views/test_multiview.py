@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from reference import augment as plain
 
 from newfound.errors import UserError
+from newfound.views.crop import PadCropFlip
 from newfound.views.multiview import MultiViews
 from newfound.views.natural import natural_views
 from newfound.views.symbolic import symbolic_views
@@ -17,6 +18,8 @@ BOOLS = {"mirror", "grey", "blur", "solarise"}
 ALL_ON = MultiViews(
     size=12, extra=3, extra_size=8, fill=200, rotation=40, affine=True, grey=0.5, blur=(0.5,) * 3, solarise=(0.5,) * 3
 )
+MORE = {"padded": 0.5, "random_threshold": True, "equalise": (0.1, 0.3, 0.6)}
+"""What is drawn after the rest."""
 
 
 def some_images(n=4, channels=3, size=32):
@@ -44,21 +47,46 @@ def assert_uniform(values, low, high):
 @pytest.mark.parametrize("channels", [1, 3])
 def test_every_view_is_that_of_the_plain_reference(channels):
     images, drawn = some_images(3, channels, 12), draw(ALL_ON, 3, seed=1)
-    crops = ALL_ON.apply(images, drawn)
-    got = [*crops.whole, *crops.extra]
-    sizes = [12, 12, 8, 8, 8]
-    for v in range(5):
-        for i in range(3):
+    assert_views_of_the_plain_reference(ALL_ON, images, drawn)
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_every_padded_or_solarised_view_is_that_of_the_plain_reference(channels):
+    views = dataclasses.replace(ALL_ON, padded=0.5, pad=3, random_threshold=True, solarise=(1.0, 1.0, 1.0))
+    images, drawn = some_images(3, channels, 12), draw(views, 3, seed=1)
+    assert 0 < drawn["padded"][:2].sum() < 6
+    assert_views_of_the_plain_reference(views, images, drawn)
+
+
+def test_every_equalised_view_is_that_of_the_plain_reference_up_to_rounded_levels():
+    """A level between two may be rounded to either, and then all above it change a little."""
+    views = dataclasses.replace(ALL_ON, size=22, extra_size=17, extra=1, equalise=(0.7, 0.7, 0.7))
+    images, drawn = some_images(3, 3, 22), draw(views, 3, seed=1)
+    assert 0 < drawn["equalise"].sum() < 9
+    assert_views_of_the_plain_reference(views, images, drawn, atol=4 / 255)
+    plainly = views.apply(images, drawn | {"equalise": torch.zeros(3, 3, dtype=torch.bool)})
+    changes = furthest(views.apply(images, drawn).whole, plainly.whole)
+    assert torch.equal(changes > 0.05, drawn["equalise"][:2])
+
+
+def assert_views_of_the_plain_reference(views, images, drawn, atol=5e-5):
+    crops = views.apply(images, drawn)
+    for v, got in enumerate([*crops.whole, *crops.extra]):
+        size = views.size if v < 2 else views.extra_size
+        for i in range(len(images)):
             one = {name: value[v, i].item() for name, value in drawn.items()}
-            expected = plain.view(images[i].numpy(), one, sizes[v], 200 / 255, 7)
+            expected = plain.view(images[i].numpy(), one, size, 200 / 255, 7)
             if one["solarise"]:  # a level at the threshold may fall on either side of it
-                unsure = abs(plain.view(images[i].numpy(), one | {"solarise": False}, sizes[v], 200 / 255, 7) - 0.5)
-                expected = np.where(unsure < 1e-4, got[v][i].numpy(), expected)
-            np.testing.assert_allclose(got[v][i], expected, atol=5e-5)
+                before = plain.view(images[i].numpy(), one | {"solarise": False}, size, 200 / 255, 7)
+                unsure = abs(before - one.get("threshold", 0.5))
+                expected = np.where(unsure < 1e-4, got[i].numpy(), expected)
+            np.testing.assert_allclose(got[i], expected, atol=atol)
 
 
 @pytest.mark.parametrize(
-    "views", [ALL_ON, natural_views(32), symbolic_views(28)], ids=["all on", "natural", "symbolic"]
+    "views",
+    [ALL_ON, natural_views(32), symbolic_views(28), natural_views(32, **MORE)],
+    ids=["all on", "natural", "symbolic", "more"],
 )
 @pytest.mark.parametrize("channels", [1, 3])
 def test_views_have_their_shapes_and_stay_in_0_to_1(views, channels):
@@ -97,7 +125,11 @@ def test_an_image_is_seen_the_same_in_any_batch():
     torch.testing.assert_close(alone.extra, together.extra[:, 2:3], atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("views", [ALL_ON, symbolic_views(32, extra=0)], ids=["all on", "no extra views"])
+@pytest.mark.parametrize(
+    "views",
+    [ALL_ON, symbolic_views(32, extra=0), natural_views(32, **MORE)],
+    ids=["all on", "no extra views", "more"],
+)
 def test_applying_compiles_into_one_graph(views):
     images, drawn = some_images(), draw(views)
     torch.compiler.reset()
@@ -126,7 +158,8 @@ def test_images_and_views_draw_apart():
 
 
 def test_no_two_parameters_share_their_random_numbers():
-    drawn = many(dataclasses.replace(ALL_ON, jitter_probability=1.0))
+    drawn = many(dataclasses.replace(ALL_ON, jitter_probability=(1.0, 1.0, 1.0), **MORE))
+    assert not drawn.pop("padded")[3].any()
     height, width = drawn.pop("height"), drawn.pop("width")
     apart = drawn | {
         "top": drawn["top"] / (1 - height),
@@ -137,6 +170,13 @@ def test_no_two_parameters_share_their_random_numbers():
     rows = torch.stack([value[3].nan_to_num(0).double() for value in apart.values()])
     correlation = torch.corrcoef(rows) - torch.eye(len(rows))
     assert correlation.abs().max() < 0.07
+
+
+def test_no_two_parameters_of_a_padded_view_share_their_random_numbers():
+    drawn = many(dataclasses.replace(ALL_ON, jitter_probability=(1.0, 1.0, 1.0), **MORE | {"padded": 1.0}))
+    moving = drawn.keys() - {"padded", "height", "width"}
+    rows = torch.stack([drawn[name][1].double() for name in moving])
+    assert (torch.corrcoef(rows) - torch.eye(len(rows))).abs().max() < 0.07
 
 
 def test_crops_take_a_uniform_area_and_a_log_uniform_ratio_within_the_frame():
@@ -151,6 +191,40 @@ def test_crops_take_a_uniform_area_and_a_log_uniform_ratio_within_the_frame():
     assert whole.max() > 0.98
     assert_uniform((top / (1 - height))[2:], 0, 1)
     assert_uniform((left / (1 - width))[2:], 0, 1)
+
+
+@pytest.mark.parametrize("fill", [0, 90])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_padded_views_are_the_crops_after_padding_of_supervised_training(channels, fill):
+    views = MultiViews(size=32, extra=1, padded=0.7, fill=fill, appearance=False)
+    images, drawn = some_images(400, channels), draw(views, 400)
+    whole = views.apply(images, drawn).whole
+    for v in range(2):
+        mask = drawn["padded"][v]
+        assert 0 < mask.sum() < 400
+        corner = {side: (drawn[side][v, mask] * 32 + 4).round().long() for side in ("top", "left")}
+        expected = PadCropFlip(pad=4, fill=fill).apply(images[mask], corner | {"mirror": drawn["mirror"][v, mask]})
+        torch.testing.assert_close(whole[v, mask], expected, atol=1e-5, rtol=0)
+
+
+def test_whole_views_alone_are_padded_and_moved_by_whole_pixels_either_way():
+    drawn, resized = many(MultiViews(size=24, padded=0.4, pad=3)), many(MultiViews(size=24))
+    padded = drawn["padded"]
+    torch.testing.assert_close(padded.float().mean(1), torch.tensor([0.4] * 2 + [0.0] * 6), atol=0.03, rtol=0)
+    for name in ("top", "left"):
+        steps, counts = (drawn[name][padded] * 24).unique(return_counts=True)
+        torch.testing.assert_close(steps, torch.arange(-3.0, 4.0), atol=1e-5, rtol=0)
+        torch.testing.assert_close(counts / counts.sum(), torch.full((7,), 1 / 7), atol=0.03, rtol=0)
+        assert torch.equal(drawn[name][~padded], resized[name][~padded])
+    for name in ("height", "width"):
+        assert (drawn[name][padded] == 1).all()
+        assert torch.equal(drawn[name][~padded], resized[name][~padded])
+
+
+def test_without_geometry_no_view_is_padded():
+    views = MultiViews(geometric=False, appearance=False, padded=1.0)
+    images = some_images()
+    torch.testing.assert_close(views.apply(images, draw(views)).whole[0], images / 255, atol=1e-6, rtol=0)
 
 
 def test_sides_longer_than_the_frame_are_cut_to_it():
@@ -168,6 +242,15 @@ def test_colours_are_jittered_with_their_probability_within_their_ranges():
         assert (drawn[name][~jittered] == 1).all()
     assert_uniform(drawn["hue"][jittered], -0.1, 0.1)
     assert_uniform(drawn["sigma"], 0.1, 1.0)
+
+
+def test_first_second_and_extra_views_are_jittered_and_equalised_with_their_own_probabilities():
+    drawn = many(MultiViews(jitter_probability=(0.6, 0.3, 0.8), **MORE))
+    jittered = (drawn["hue"] != 0).float().mean(1)
+    torch.testing.assert_close(jittered, torch.tensor([0.6, 0.3] + [0.8] * 6), atol=0.03, rtol=0)
+    equalised = drawn["equalise"].float().mean(1)
+    torch.testing.assert_close(equalised, torch.tensor([0.1, 0.3] + [0.6] * 6), atol=0.03, rtol=0)
+    assert_uniform(drawn["threshold"], 0, 1)
 
 
 def test_what_happens_to_a_view_happens_with_its_probability():
@@ -202,7 +285,7 @@ def grid_cell(appearance, geometric, rotated):
         geometric=geometric,
         rotation=15.0 * rotated,
         whole_scale=(0.3, 0.8),
-        jitter_probability=1,
+        jitter_probability=(1, 1, 1),
     )
 
 
@@ -240,6 +323,25 @@ def test_a_setting_does_not_change_what_the_others_draw():
     colours_alone, everything = draw(grid_cell(True, False, False)), draw(grid_cell(True, True, True))
     for name in ("brightness", "contrast", "saturation", "hue", "grey", "solarise"):
         assert torch.equal(colours_alone[name], everything[name])
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_what_is_drawn_after_the_rest_changes_neither_the_rest_nor_each_other(name):
+    alone, together, without = (draw(dataclasses.replace(ALL_ON, **more)) for more in ({name: MORE[name]}, MORE, {}))
+    new = {"padded": "padded", "random_threshold": "threshold", "equalise": "equalise"}[name]
+    assert alone.keys() - without.keys() == {new}
+    for key, value in alone.items():
+        assert torch.equal(value, together[key]) or (name != "padded" and key in ("top", "left", "height", "width"))
+        assert key == new or torch.equal(value[2:], without[key][2:])
+
+
+def test_the_draws_of_earlier_recipes_stay():
+    """In the order of old: one draw of 19 numbers a view, and nothing after it."""
+    generator, twin = (torch.Generator().manual_seed(4) for _ in range(2))
+    drawn, draws = natural_views(32).draw(generator, 5, STEP), torch.rand(19, 8, 5, generator=twin)
+    assert torch.equal(generator.get_state(), twin.get_state())
+    assert torch.equal(drawn["mirror"], draws[4] < 0.5)
+    assert torch.equal(drawn["brightness"], 1 + torch.where(draws[14] < 0.8, -0.4 + 0.8 * draws[10], 0.0))
 
 
 @pytest.mark.parametrize("fill", [0, 255])
