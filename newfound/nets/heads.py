@@ -1,4 +1,4 @@
-"""What sits on a backbone's features: DINO's projection head, whitening, classifiers over old and new categories."""
+"""What sits on a backbone's features: projection heads, whitening, classifiers over old and new categories."""
 
 from __future__ import annotations
 
@@ -55,6 +55,14 @@ class DinoHead(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         return self.last(F.normalize(self.mlp(features).float(), dim=1))
+
+
+def projection(width: int, hidden: int, out: int) -> nn.Module:
+    """A head from features [n, width] to outputs [n, out] that are contrasted: an MLP with one hidden layer (SimCLR,
+    MoCo v2), or, where ``hidden`` is 0, a linear layer (MoCo)."""
+    if not hidden:
+        return nn.Linear(width, out)
+    return nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, out))
 
 
 class Whitened(nn.Module):
@@ -129,10 +137,46 @@ class CosineClassifier(UnitLinear, Head):
         return self.weight
 
 
+class ProjectedClassifier(Head):
+    """Logits [n, classes] of features [n, width], over a temperature: cosines of the features to the first ``known``
+    categories' weights, and cosines of an MLP's vectors to the novel ones' prototypes."""
+
+    def __init__(
+        self, width: int, classes: int, known: int, hidden: int = 2048, bottleneck: int = 256, temperature: float = 0.1
+    ) -> None:
+        super().__init__()
+        if not (0 < known < classes and 0 < hidden <= 2**16 and 0 < bottleneck <= 2**16 and 0 < temperature < 1e6):
+            raise ValueError(f"{known} of {classes} categories known, an MLP {hidden}-{bottleneck}, at {temperature}")
+        self.temperature = temperature
+        self.known = UnitLinear(width, known)
+        self.first, self.norm = nn.Linear(width, hidden), nn.BatchNorm1d(hidden)
+        self.second = nn.Linear(hidden, bottleneck)
+        self.novel = UnitLinear(bottleneck, classes - known)
+
+    def describe(self) -> dict[str, Any]:
+        hidden, bottleneck = self.second.in_features, self.second.out_features
+        known = len(self.known.weight)
+        return {
+            "name": "projected", "known": known, "hidden": hidden, "bottleneck": bottleneck,
+            "temperature": self.temperature,
+        }  # fmt: skip
+
+    def forward(self, features: Tensor) -> Tensor:
+        with torch.autocast(features.device.type, enabled=False):
+            features = features.float()
+            vectors = self.second(F.relu(self.norm(self.first(features))))
+            cosines = self.known(F.normalize(features, dim=1)), self.novel(F.normalize(vectors, dim=1))
+            return torch.cat(cosines, 1) / self.temperature
+
+
 Classifier = LinearClassifier | CosineClassifier
 """Heads with one row of weights for each category, in ``rows``."""
 
-HEADS: dict[str, Callable[..., Head]] = {"linear": LinearClassifier, "cosine": CosineClassifier}
+HEADS: dict[str, Callable[..., Head]] = {
+    "linear": LinearClassifier,
+    "cosine": CosineClassifier,
+    "projected": ProjectedClassifier,
+}
 """Heads by the name that a saved model has for them."""
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib.util import find_spec
 
@@ -37,3 +39,18 @@ def fused(maps: Tensor, norm: nn.BatchNorm2d) -> bool:
 def has_triton() -> bool:
     """Whether Triton, which comes with PyTorch for CUDA on Linux, is there."""
     return find_spec("triton") is not None
+
+
+@contextmanager
+def frozen_statistics(module: nn.Module) -> Iterator[None]:
+    """Batch norm goes by the batch's statistics, as in training, without moving the running ones: what small or turned
+    views look like must not enter the statistics that features are read with."""
+    norms = [m for m in module.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
+    before = [norm.momentum for norm in norms]
+    for norm in norms:
+        norm.momentum = 0.0
+    try:
+        yield
+    finally:
+        for norm, momentum in zip(norms, before, strict=True):
+            norm.momentum = momentum

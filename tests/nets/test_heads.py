@@ -102,5 +102,5 @@ def test_the_cosine_classifier_gives_cosines_over_the_temperature():
 
 
 def test_an_unknown_head_is_answered_with_the_known_ones():
-    with pytest.raises(ValueError, match="no head 'arc'; there are: linear, cosine"):
+    with pytest.raises(ValueError, match="no head 'arc'; there are: linear, cosine, projected"):
         build_head(8, 3, "arc")
