@@ -111,6 +111,7 @@ def test_a_method_is_one_file_and_one_recipe_and_every_command_works_with_it(tmp
     assert Path(found["package"]).parent == tmp_path / "newfound"
     assert found["methods"]["recipes"] == ["deep-cluster"]
     assert found["methods"]["summary"].startswith("Cluster the unlabelled images before every epoch")
+    assert (found["methods"]["year"], found["methods"]["recorded"]) == (2018, {})
     assert found["accuracy"] == found["evaluated"] > 0.3
     assert (found["stopped"], found["same"]) == (130, True), "resume is exact"
     assert int(found["auto"]["epochs"]) >= 1

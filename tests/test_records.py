@@ -51,8 +51,8 @@ def test_the_page_of_speed_is_what_the_record_says(monkeypatch):
     monkeypatch.delitem(sys.modules, "page", raising=False)
     import page
 
-    record, cpu = (json.loads((ROOT / "benchmarks" / "speed" / name).read_text()) for name in ("h200.json", "cpu.json"))
-    assert (ROOT / "docs" / "speed.md").read_text() == page.page(record, cpu)
+    assert (ROOT / "docs" / "speed.md").read_text() == page.made_page(), "call benchmarks/speed/page.py"
+    record = json.loads((ROOT / "benchmarks" / "speed" / "h200.json").read_text())
     rate = record["images_per_s"]
     assert rate["full"] == round(1e3 * record["batch"] / record["ms"]["full"])
 
@@ -63,6 +63,20 @@ def test_the_page_of_results_is_what_the_records_say(monkeypatch):
     import page
 
     assert (ROOT / "docs" / "results.md").read_text() == page.made_page(), "call `make results`"
+
+
+def test_the_figures_of_newfound_methods_are_what_the_records_say(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "tables"))
+    monkeypatch.delitem(sys.modules, "page", raising=False)
+    import page
+
+    written = (ROOT / "newfound" / "methods" / "recorded.json").read_text()
+    assert written == page.made_recorded(), "call `make results`"
+    paths = sorted((ROOT / "benchmarks" / "tables").glob("cifar10-apl-?.json"))
+    runs = [json.loads(path.read_text())["unlabelled"]["accuracy"] for path in paths]
+    row = json.loads(written)["apl"]["cifar10"]
+    assert (row["seeds"], row["published"]) == (len(runs), "96.0 ± 0.4")
+    assert abs(row["accuracy"] - 100 * sum(runs) / len(runs)) < 0.0051
 
 
 def test_the_readme_has_the_figures_of_the_newest_records():

@@ -28,7 +28,7 @@ LITERAL: dict[str, Any] = {"prototypes.soft": False, "prototypes.balance": "firs
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "k-means row": ("kmeans", {}),
     "APL": ("apl", {}),
-    "APL without instance discrimination": ("apl", {"instance": False}),
+    "APL without instance discrimination": ("apl", {"instance.learner": "none"}),
     "APL without category discrimination": ("apl", {"category": False}),
     "APL without online prototypes": ("apl", {"online": False}),
     "APL without self-training": ("apl", {"selftraining.iterations": 0}),

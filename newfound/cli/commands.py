@@ -14,7 +14,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from newfound._version import __version__
-from newfound.cli.printing import print_discovery, print_figures, print_summary, write
+from newfound.cli.printing import print_discovery, print_figures, print_methods, print_summary, write
 from newfound.errors import Diverged, UserError
 from newfound.progress import Reporter
 
@@ -285,19 +285,23 @@ def report(run: RunFolder, device: Device = "auto", quiet: Quiet = False, as_jso
 
 
 @app.command()
-def methods(as_json: Json = False) -> None:
-    """List the methods there are, with their recipes."""
-    from newfound.methods import method_names, summary
+def methods(
+    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One method, in full.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List the methods there are: whose they are, what they need, their accuracy on record, their recipes."""
+    from newfound.methods import method_names, recorded, said, summary
     from newfound.plan.recipe import load_recipe, recipe_names
 
-    recipes: dict[str, list[str]] = {name: [] for name in method_names()}
+    recipes: dict[str, list[str]] = {known: [] for known in ([name] if name else method_names())}
+    found = {one: {"summary": summary(one), **said(one), "recorded": recorded(one)} for one in recipes}
     for recipe in recipe_names():
-        recipes[load_recipe(recipe)["method"]].append(recipe)
+        recipes.get(load_recipe(recipe)["method"], []).append(recipe)
+    found = {one: {**about, "recipes": recipes[one]} for one, about in found.items()}
     if as_json:
-        print(json.dumps({name: {"summary": summary(name), "recipes": recipes[name]} for name in recipes}))
-        return
-    for name, own in recipes.items():
-        print(f"{name}: {summary(name)}\n  recipes: {', '.join(own)}")
+        print(json.dumps(found))
+    else:
+        print_methods(found, in_full=name is not None)
 
 
 @data_app.command("list")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 from newfound.progress import visible
@@ -56,3 +57,43 @@ def print_figures(figures: dict[str, Any]) -> None:
         for protocol, values in figures["test"].items():
             shares = "  ".join(f"{k} {v:.1%}" if v is not None else f"{k} -" for k, v in values.items())
             print(f"test images, {protocol}: {shares}")
+
+
+def print_methods(found: dict[str, dict[str, Any]], in_full: bool) -> None:
+    """What there is to say of each method, wrapped where a terminal is read."""
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+
+    def say(line: str, indent: str = "", style: str | None = None) -> None:
+        if console.is_terminal:
+            line = textwrap.fill(line, console.width, subsequent_indent=indent + "  ", break_on_hyphens=False)
+        console.print(line, style=style)
+
+    for name, about in found.items():
+        say(f"{name} ({about['year']}): {about['summary']}", style="bold")
+        for line in _about(about, in_full):
+            say(f"  {line}", indent="  ")
+    if not in_full:
+        say("Accuracy is in per cent, published figures in brackets; `newfound methods NAME` says more.")
+
+
+def _about(about: dict[str, Any], in_full: bool) -> list[str]:
+    needs = "a GPU is advised" if about["gpu"] else "needs no GPU"
+    lines = [about["reference"], f"learns from {', '.join(about['takes'])}; {needs}"]
+    figures = [_recorded(data, row, in_full) for data, row in about["recorded"].items()]
+    if in_full:
+        lines.append("accuracy on the unlabelled images, on record:" if figures else "no accuracy on record")
+        lines += [f"  {figure}" for figure in figures]
+    elif figures:
+        lines.append(f"accuracy: {', '.join(figures)}")
+    return [*lines, f"recipes: {', '.join(about['recipes'])}"]
+
+
+def _recorded(dataset: str, row: dict[str, Any], in_full: bool) -> str:
+    published = row["published"]
+    if not in_full:
+        return f"{dataset} {row['accuracy']:.1f}" + (f" ({published})" if published else "")
+    seeds = "1 seed" if row["seeds"] == 1 else f"the mean of {row['seeds']} seeds"
+    beside = f"; published: {published} ({row['source']})" if published else ""
+    return f"{dataset}: {row['accuracy']:.1f} %, {seeds}{beside}"

@@ -1,8 +1,21 @@
 """Losses as pure functions of tensors: fixed shapes, nothing that waits for the device, float32 inside."""
 
 from newfound.losses.angular import separation
+from newfound.losses.contrastive import info_nce, nt_xent
 from newfound.losses.distillation import self_distillation
+from newfound.losses.divergence import inter_class, intra_class
 from newfound.losses.rectified import rectified_cross_entropy
 from newfound.losses.soft import soft_cross_entropy
+from newfound.losses.swapped import swapped_prediction
 
-__all__ = ["rectified_cross_entropy", "self_distillation", "separation", "soft_cross_entropy"]
+__all__ = [
+    "info_nce",
+    "inter_class",
+    "intra_class",
+    "nt_xent",
+    "rectified_cross_entropy",
+    "self_distillation",
+    "separation",
+    "soft_cross_entropy",
+    "swapped_prediction",
+]

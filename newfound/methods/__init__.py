@@ -7,11 +7,13 @@ The first sentence of a method's file says what it does. ``newfound.methods.base
 from __future__ import annotations
 
 import ast
+import json
 import pkgutil
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from newfound.errors import UserError
 
@@ -25,6 +27,10 @@ PAPER, WITH_BACKBONE, QUICK = "apl", "apl-features", "kmeans"
 there is neither such a network nor a GPU."""
 MANY_SYMBOLS = 5000
 """Symbols that are enough to train a network of one's own on, where there is a GPU."""
+SAID = ("reference", "year", "gpu", "takes")
+"""What a list of methods says of each, from its class."""
+RECORDED = Path(__file__).with_name("recorded.json")
+"""Accuracy on the paper's data sets, by method and data set: written by `make results`."""
 
 
 def method_names() -> list[str]:
@@ -46,11 +52,25 @@ def get_method(name: str) -> type[Method]:
 
 def summary(name: str) -> str:
     """What the method does: the first sentence of its file, which is not imported for that."""
-    spec = find_spec(_place(name))
-    assert spec is not None
-    assert spec.origin is not None
-    text = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
+    text = ast.get_docstring(_parsed(_file(_place(name)))) or ""
     return " ".join(text.partition(".\n")[0].removesuffix(".").split())
+
+
+def said(name: str) -> dict[str, Any]:
+    """What the method's class says of itself (``SAID``), read from its own files, which are not imported for that."""
+    origin = _file(_place(name))
+    own = sorted(origin.parent.rglob("*.py")) if origin.name == "__init__.py" else [origin]
+    found = dict(_written(_file(f"{__name__}.base")))
+    for path in own:
+        found |= _written(path)
+    return found
+
+
+def recorded(name: str) -> dict[str, dict[str, Any]]:
+    """By data set: the mean accuracy, in per cent, of the recorded runs with the method's own recipe, how many there
+    are, and the published figure."""
+    found: dict[str, dict[str, Any]] = json.loads(RECORDED.read_text(encoding="utf-8")).get(name, {})
+    return found
 
 
 def default_method(*, domain: str, device: str, images: int, pretrained: bool) -> str:
@@ -66,3 +86,35 @@ def _place(name: str) -> str:
     if name not in method_names():
         raise UserError(f"there is no method {name}; there are: {', '.join(method_names())}")
     return f"{__name__}.{name.replace('-', '_')}"
+
+
+def _file(place: str) -> Path:
+    spec = find_spec(place)
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin)
+
+
+def _parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _written(path: Path) -> dict[str, Any]:
+    """What the class in the file that has ``Settings``, a method's, says of itself in plain values."""
+    classes = [node for node in _parsed(path).body if isinstance(node, ast.ClassDef)]
+    found = [attributes for attributes in map(dict, map(_attributes, classes)) if "Settings" in attributes]
+    return {name: _value(node) for each in found for name, node in each.items() if name in SAID and node}
+
+
+def _attributes(of: ast.ClassDef) -> Iterator[tuple[str, ast.expr | None]]:
+    for node in of.body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            yield node.targets[0].id, node.value
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id, node.value
+
+
+def _value(node: ast.expr) -> Any:
+    """A plain value; a set, such as frozenset({"images"}), as a sorted list."""
+    found = ast.literal_eval(node.args[0] if isinstance(node, ast.Call) else node)
+    return sorted(found) if isinstance(found, set) else found

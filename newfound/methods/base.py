@@ -28,6 +28,9 @@ from newfound.model.strangeness import learn_exemplars
 MAX_SIDE = {"natural": {"cpu": 32, "cuda": 64}, "symbolic": {"cpu": 32, "cuda": 32}}
 """Pixels at the most that a network is trained on from the start: time grows with their square."""
 
+SMALL = {"natural": "tiny", "symbolic": "vgg6"}
+"""Networks to train on a CPU: vgg6 keeps the places of strokes, which tiny averages away."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -63,6 +66,11 @@ class Method(ABC):
     """
 
     Settings: ClassVar[type[Settings]]
+    reference: ClassVar[str] = ""
+    """Who published it, as what and where: "Fini et al., A Unified Objective for Novel Class Discovery, ICCV"."""
+    year: ClassVar[int] = 0
+    gpu: ClassVar[bool] = True
+    """Whether a GPU is advised: without one it takes too long on more than a few small images."""
     takes: ClassVar[frozenset[str]] = frozenset({"images"})
     """What it can learn from: "images", "features" that were computed before, a pretrained "backbone"."""
     stretched: ClassVar[str] = "stage1"
@@ -127,6 +135,36 @@ def fit_size(look: Look, domain: str, device: str) -> Fit:
     why = "the images' own" if size == look.side else f"the images have {look.side}"
     why = why if size >= look.side else f"{why}, which takes too long"
     return Fit({"data.size": size}, Choice("image size", str(size), why))
+
+
+def fit_multiviews(look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
+    """What suits the images where a method makes whole and extra views of them: their size, that of natural extra
+    views (half of it), and the background of symbols."""
+    fits = []
+    if "data.size" not in given:
+        size = fit_size(look, domain, device)
+        local = {"views.extra_size": size.changes["data.size"] // 2} if domain == "natural" else {}
+        fits.append(replace(size, changes=size.changes | local))
+    if domain == "symbolic" and "views.fill" not in given:
+        fits.append(fit_background(look, "views.fill"))
+    return fits
+
+
+def fit_network(domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
+    """On a CPU a small network, unless one is ``given``."""
+    if device != "cpu" or "network" in given:
+        return []
+    network = SMALL[domain]
+    return [Fit({"network": network}, Choice("network", network, "small enough to train without a GPU"))]
+
+
+def fit_symbols(look: Look, given: Mapping[str, Any]) -> list[Fit]:
+    """What symbols need to be clustered, unless it is ``given``: their background, and clusters along curves."""
+    fits = [] if "views.fill" in given else [fit_background(look, "views.fill")]
+    if "cluster.algorithm" not in given:
+        why = "symbols vary along curves"
+        fits.append(Fit({"cluster.algorithm": "spectral"}, Choice("clustering", "spectral", why)))
+    return fits
 
 
 def fit_background(look: Look, *names: str) -> Fit:

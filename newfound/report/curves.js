@@ -6,7 +6,7 @@ const MEANINGS = {
   label_entropy: "spread of pseudo labels: 1 is equal shares", label_certainty: "how decided pseudo labels are",
   teacher_entropy: "of one output of the teacher", teacher_spread: "of the teacher's mean output: near 0 is collapse",
   similarity_range: "between prototypes and features", agreement: "of the classifier with pseudo labels", weight: "mean weight of an image",
-  views_agree: "how often both views of an image get one label",
+  views_agree: "how often both views of an image get one label", turns_told: "quarter turns that are told: .25 is guessing",
 };
 const SVG = "http://www.w3.org/2000/svg";
 const draw = (tag, attributes) => {

@@ -47,6 +47,14 @@ def test_git_is_asked_before_the_stamp(record, tree):
     assert record.commit("def456", stamp) == "def456"
 
 
+def test_a_stamp_that_fits_the_code_is_believed_before_an_older_repository(record, tree):
+    stamp = tree / "benchmarks" / "COMMIT"
+    stamp.write_text(f"abc123 {record._digest(tree)}\n")
+    assert record.commit("def456+", stamp) == "abc123"
+    (tree / "newfound" / "code.py").write_text("a = 2\n")
+    assert record.commit("def456+", stamp) == "def456+"
+
+
 def test_without_git_and_stamp_nothing_begins(record, tree):
     with pytest.raises(SystemExit, match="the commit is unknown: there is no git here"):
         record.commit(None, tree / "benchmarks" / "COMMIT")

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from newfound import discover
+from newfound.methods import method_names
 
 TABLES = Path(__file__).parents[2] / "benchmarks" / "tables"
 MODULES = ("rows", "run", "page", "one", "record")
@@ -94,12 +95,12 @@ def test_what_has_a_record_is_not_run_again(queue, tmp_path):
 
 
 def test_rows_without_data_or_method_are_left_out(queue, tmp_path, capsys):
-    rows = {"a": {"dataset": "cifar10"}, "b": {"method": "uno"}, "c": {"settings": {"stage1.speed": 3}}, "d": {}}
+    rows = {"a": {"dataset": "cifar10"}, "b": {"method": "oracle"}, "c": {"settings": {"stage1.speed": 3}}, "d": {}}
     assert queue(rows, "--data", str(tmp_path)) == ["digits-d-0"]
     assert queue(rows, "--data", str(tmp_path), "--list") == []
     states = dict(line.split(": ", 1) for line in capsys.readouterr().out.splitlines()[1:])
     assert states["cifar10-a-0"] == "no data: cifar-10-batches-py is not at ROOT"
-    assert states["digits-b-0"].startswith("missing: there is no method uno")
+    assert states["digits-b-0"].startswith("missing: there is no method oracle")
     assert "stage1.speed" in states["digits-c-0"]
     assert states["digits-d-0"] == "done"
 
@@ -194,9 +195,8 @@ def test_every_record_is_of_a_row_or_listed_as_an_earlier_run(tables):
 
 def test_the_rows_of_methods_that_exist_can_be_run(tables):
     found = tables["rows"].read_tables()
-    jobs = [job for job in found.jobs if job.row.method in ("apl", "kmeans") and job.seed == 0]
-    jobs = [job for job in jobs if "instance.learner" not in job.row.settings]
-    assert len(jobs) > 30
+    jobs = [job for job in found.jobs if job.row.method in method_names() and job.seed == 0]
+    assert len(jobs) > 40
     assert {job.name: why for job in jobs if (why := tables["one"].why_not(found, job))} == {}
 
 
@@ -230,3 +230,13 @@ def test_the_page_has_means_over_seeds_figures_on_the_way_and_what_is_missing(ta
     assert "| B | | missing | | | | | | `--method uno --set x.y=z` |" in text
     assert "| A | published | 1.0 | 2.0 | 3.0 | |" in text
     assert "| A | strict | 71.5 ± 2.1 | 71.5 ± 2.1 | 71.5 ± 2.1 | 2 |" in text
+
+
+def test_what_is_recorded_of_a_method_is_of_its_own_recipe_alone(tables, tmp_path):
+    rows = {"kmeans": {"seeds": [0, 1]}, "a": {}, "apl": {"settings": {"stage1.epochs": 3}}, "uno": {"method": "uno"}}
+    write_rows(tmp_path / "rows.yaml", rows)
+    found = tables["rows"].read_tables(tmp_path / "rows.yaml")
+    ran = {f"digits-{name}": {"unlabelled": {"accuracy": 0.5}} for name in ("kmeans-0", "a-0", "apl-0")}
+    ran["digits-kmeans-1"] = {"unlabelled": {"accuracy": 0.51}}
+    figures = {"accuracy": 50.5, "seeds": 2, "published": "", "source": ""}
+    assert tables["page"].recorded(found, ran) == {"kmeans": {"digits": figures}}

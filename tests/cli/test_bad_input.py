@@ -205,8 +205,8 @@ def test_images_that_the_network_cannot_take_leave_no_run(newfound, trees, more)
     assert not (trees / "run").exists()
 
 
-def test_views_that_cannot_be_made_leave_no_run_though_nothing_looks_at_them(newfound, trees):
-    views = ["--set", "instance=false", "--set", "data.size=72", "--set", "views.extra_size=4"]
+def test_views_that_cannot_be_made_leave_no_run(newfound, trees):
+    views = ["--set", "data.size=72", "--set", "views.extra_size=4"]
     found = newfound(
         *folders(trees, "--method", "apl", "--recipe", "apl-folder-natural", "--set", "network=tiny", *views)
     )

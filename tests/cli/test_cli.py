@@ -343,3 +343,55 @@ def test_resume_takes_a_device(tmp_path, finished, monkeypatch, capsys):
     status, _, errors = called(["resume", run, "--device", "tpu"], monkeypatch, capsys)
     assert status == 2
     assert "--device tpu" in errors
+
+
+def test_methods_are_listed_with_whose_they_are_what_they_need_and_how_good_they_are(monkeypatch, capsys):
+    monkeypatch.setattr("newfound.methods.recorded", {"kmeans": RECORDED}.get)
+    monkeypatch.setattr(sys, "argv", ["newfound", "methods", "kmeans", "--json"])
+    assert cli._status() == 0
+    found = json.loads(capsys.readouterr().out)
+    assert list(found) == ["kmeans"]
+    kmeans = found["kmeans"]
+    assert kmeans["summary"].startswith("Train a classifier on the labelled images")
+    assert "Zhang et al." in kmeans["reference"]
+    assert (kmeans["year"], kmeans["takes"], kmeans["gpu"]) == (2024, ["images"], False)
+    assert "kmeans-cifar10" in kmeans["recipes"]
+    assert all(recipe.startswith("kmeans") for recipe in kmeans["recipes"])
+    assert kmeans["recorded"] == RECORDED
+
+
+RECORDED = {
+    "cifar10": {"accuracy": 65.78, "seeds": 2, "published": "65.5 ± 0.0", "source": "paper"},
+    "cifar100": {"accuracy": 51.7, "seeds": 1, "published": "", "source": ""},
+}
+
+
+def test_the_list_of_methods_is_lines_and_one_in_full_has_its_seeds(monkeypatch, capsys):
+    monkeypatch.setattr("newfound.methods.recorded", lambda name: RECORDED if name == "kmeans" else {})
+    monkeypatch.setattr(sys, "argv", ["newfound", "methods"])
+    assert cli._status() == 0
+    lines = capsys.readouterr().out.splitlines()
+    begin = next(i for i, line in enumerate(lines) if line.startswith("kmeans (2024): Train a classifier"))
+    assert lines[begin + 2] == "  learns from images; needs no GPU"
+    assert lines[begin + 3] == "  accuracy: cifar10 65.8 (65.5 ± 0.0), cifar100 51.7"
+    assert lines[begin + 4].startswith("  recipes: kmeans-cifar10, ")
+    assert "  learns from images; a GPU is advised" in lines
+    monkeypatch.setattr(sys, "argv", ["newfound", "methods", "kmeans"])
+    assert cli._status() == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "    cifar10: 65.8 %, the mean of 2 seeds; published: 65.5 ± 0.0 (paper)" in lines
+    assert "    cifar100: 51.7 %, 1 seed" in lines
+    monkeypatch.setattr(sys, "argv", ["newfound", "methods", "apl-features"])
+    assert cli._status() == 0
+    assert "  no accuracy on record" in capsys.readouterr().out.splitlines()
+
+
+def test_methods_are_listed_without_torch_and_a_wrong_name_is_one_line():
+    code = "import sys; from newfound.cli import commands; sys.argv = ['newfound', 'methods']; commands._status()"
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; print('torch' in sys.modules)"], capture_output=True, text=True
+    )
+    assert done.stdout.splitlines()[-1] == "False"
+    done = newfound("methods", "nothing")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("newfound: there is no method nothing; there are: ")

@@ -88,6 +88,11 @@ def test_what_does_not_fit_is_refused_with_a_sentence(changes, complaint):
         ({"views.extra_size": 1}, "views.extra_size is 1; it has to be from 4 to 1,024"),
         ({"views.blur": [1]}, "views.blur is .1.0.; it has to be three probabilities"),
         ({"views.blur": [0, 2, 0]}, "it has to be three probabilities, from 0 to 1"),
+        ({"views.jitter_probability": [0.6, 0.6]}, "views.jitter_probability is .0.6, 0.6.; it has to be three"),
+        ({"views.solarise": [0, 0, -0.1]}, "views.solarise is .0.0, 0.0, -0.1.; it has to be three probabilities"),
+        ({"views.equalise": [0.1]}, "views.equalise is .0.1.; it has to be three probabilities"),
+        ({"views.padded": 1.5}, "views.padded is 1.5; it has to be from 0 to 1"),
+        ({"views.grey": -1}, "views.grey is -1.0; it has to be from 0 to 1"),
         ({"stage2.nesterov": True, "stage2.momentum": 0}, "stage2.nesterov needs a momentum above 0"),
         ({"selftraining.iterations": -1}, "selftraining.iterations is -1; it has to be from 0"),
         ({"selftraining.labels": "online", "online": False}, "selftraining.labels=online needs online prototypes"),
@@ -99,7 +104,7 @@ def test_what_views_and_stages_cannot_do_is_refused_before_anything_is_trained(c
 
 
 def test_an_unknown_method_lists_the_known_ones():
-    with pytest.raises(UserError, match="there is no method other; there are: apl, apl-features, kmeans"):
+    with pytest.raises(UserError, match="there is no method other; there are: apl, apl-features, .*kmeans"):
         resolve_settings("other", "kmeans-digits", {})
 
 
@@ -165,7 +170,7 @@ def test_a_value_that_yaml_trips_over_is_refused(value, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"instance": False, "category": False}, "leave stage I nothing to learn"),
+        ({"instance.learner": "none", "category": False}, "leave stage I nothing to learn"),
         ({"stage1.batch": 1}, "batch"),
         ({"stage2.batch": 1}, "batch"),
         ({"dino.teacher_temperature": 0.0}, "teacher_temperature"),
@@ -197,7 +202,8 @@ def test_views_that_the_network_cannot_take_are_refused(network, size, changes):
     [
         ("vgg6", 32, {}),
         ("vgg6", 32, {"views.extra_size": 16, "views.extra": 0}),
-        ("vgg6", 32, {"views.extra_size": 16, "instance": False}),
+        ("vgg6", 32, {"views.extra_size": 16, "instance.learner": "none"}),
+        ("vgg6", 32, {"views.extra_size": 16, "instance.learner": "simclr"}),
         ("tiny", 8, {"views.extra_size": 4}),
         ("resnet18", 32, {"views.domain": "natural"}),
     ],

@@ -1,17 +1,22 @@
 """Steps captured as a graph do what steps launched kernel by kernel do."""
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 
+from newfound.data.collection import Collection
 from newfound.data.digits import read_digits
 from newfound.engine import loop
 from newfound.engine.capture import WARM_UP, Captured
 from newfound.engine.loop import Engine, Training
+from newfound.engine.stage import Stage
 from newfound.methods.apl.representation import Representation
+from newfound.methods.parts.swapped import SwappedPrediction
 from newfound.model import Encoder
+from newfound.nets.heads import CosineClassifier
 from newfound.plan.recipe import resolve_settings
 from newfound.progress import Reporter
 
@@ -32,14 +37,26 @@ SWAPPED = {"prototypes.labels_from": "swapped", "prototypes.balance": "batch"}
 FIRST = {"prototypes.balance": "first_of_epoch"}
 
 
-def losses_of(network: str, domain: str, capture: bool, labels: dict[str, Any]) -> tuple[list[dict[str, float]], bool]:
+def representation(encoder: Encoder, collection: Collection, **changes: Any) -> Representation:
+    return Representation(encoder, collection, resolve_settings("apl", "apl-digits", changes))
+
+
+def swapped_prediction(encoder: Encoder, collection: Collection, **changes: Any) -> SwappedPrediction:
+    """With everything that UNO and IIC have."""
+    more = {"views.padded": 0.5, "views.solarise": [0.5, 0.5, 0.5], "views.equalise": [0.5, 0.5, 0.5]}
+    settings = resolve_settings("iic", "iic-digits", changes | more)
+    known = CosineClassifier(encoder.width, len(collection.classes))
+    return SwappedPrediction(encoder, known, collection, settings)
+
+
+def losses_of(
+    make: Callable[..., Stage], network: str, domain: str, capture: bool, labels: dict[str, Any]
+) -> tuple[list[dict[str, float]], bool]:
     collection = read_digits(0).collection
-    changes = {"network": network, "views.domain": domain, **labels}
-    settings = resolve_settings("apl", "apl-digits", changes)
     torch.manual_seed(0)
     engine = Engine(collection, torch.device("cuda"), capture=capture)
     encoder = Encoder(network, 1, 8, torch.tensor([0.3]), torch.tensor([0.4]))
-    stage = Representation(encoder, collection, settings)
+    stage = make(encoder, collection, network=network, **{"views.domain": domain, **labels})
     stage.cuda()
     training = Training(engine, stage)
     training.generator.manual_seed(1)
@@ -59,18 +76,19 @@ def losses_of(network: str, domain: str, capture: bool, labels: dict[str, Any]) 
 
 
 @pytest.mark.parametrize(
-    ("network", "domain", "labels"),
+    ("make", "network", "domain", "labels"),
     [
-        pytest.param("tiny", "symbolic", {}, id="tiny"),
-        pytest.param("resnet18", "natural", {}, id="resnet18"),
-        pytest.param("resnet18", "natural", SWAPPED, id="swapped"),
-        pytest.param("resnet18", "natural", FIRST, id="first of epoch"),
+        pytest.param(representation, "tiny", "symbolic", {}, id="tiny"),
+        pytest.param(representation, "resnet18", "natural", {}, id="resnet18"),
+        pytest.param(representation, "resnet18", "natural", SWAPPED, id="swapped"),
+        pytest.param(representation, "resnet18", "natural", FIRST, id="first of epoch"),
+        pytest.param(swapped_prediction, "resnet18", "natural", {}, id="several heads"),
     ],
 )
-def test_captured_and_eager_steps_agree_over_fifty_steps(exact, network, domain, labels):
-    eager, was_captured = losses_of(network, domain, capture=False, labels=labels)
+def test_captured_and_eager_steps_agree_over_fifty_steps(exact, make, network, domain, labels):
+    eager, was_captured = losses_of(make, network, domain, capture=False, labels=labels)
     assert not was_captured
-    captured, was_captured = losses_of(network, domain, capture=True, labels=labels)
+    captured, was_captured = losses_of(make, network, domain, capture=True, labels=labels)
     assert was_captured
     print(network, eager[0]["loss"], captured[0]["loss"], eager[-1]["loss"], captured[-1]["loss"])
     for t in range(STEPS):

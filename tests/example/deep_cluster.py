@@ -49,6 +49,8 @@ class Clustered(Stage):
 
 class DeepCluster(Method):
     Settings = DeepClusterSettings
+    reference = "Caron et al., Deep Clustering for Unsupervised Learning of Visual Features, ECCV"
+    year = 2018
 
     def fit(self, collection, engine, start=None):
         encoder = make_encoder(self.settings.network, collection, start)

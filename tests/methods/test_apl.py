@@ -41,7 +41,7 @@ def test_the_loss_is_the_sum_of_its_weighted_parts(digits):
 @pytest.mark.parametrize(
     ("changes", "parts"),
     [
-        ({"instance": False}, {"cls", "pas"}),
+        ({"instance__learner": "none"}, {"cls", "pas"}),
         ({"category": False}, {"ins"}),
         ({"online": False}, {"ins", "cls"}),
         ({}, {"ins", "cls", "pas"}),

@@ -17,10 +17,12 @@ from newfound.data.vectors import VectorStore
 from newfound.engine.loop import Engine
 from newfound.engine.stage import Batch
 from newfound.methods.apl_features.headtraining import HeadTraining
-from newfound.methods.kmeans import KMeans, KMeansSettings, Supervised
+from newfound.methods.kmeans import KMeans, KMeansSettings
+from newfound.methods.parts.supervised import Supervised
 from newfound.model import Encoder
 from newfound.nets.heads import CosineClassifier, Whitened
 from newfound.plan.recipe import resolve_settings
+from newfound.views.crop import PadCropFlip
 
 N_LABELLED, N_KNOWN, N_NOVEL = 120, 5, 5
 
@@ -56,7 +58,10 @@ def make_supervised(digits, **changes):
     """Stage I of the k-means row."""
     torch.manual_seed(0)
     encoder = Encoder("tiny", 1, 8, torch.tensor([0.3]), torch.tensor([0.4]))
-    return Supervised(encoder, digits, dataclasses.replace(KMeansSettings(), **changes))
+    chosen = dataclasses.replace(KMeansSettings(), **changes)
+    views = PadCropFlip(chosen.views.pad, chosen.views.flip, chosen.views.fill)
+    head = torch.nn.Linear(encoder.width, len(digits.classes))
+    return Supervised("stage1", encoder, head, digits, chosen.stage1, views)
 
 
 def start_epoch(stage, epoch=0):

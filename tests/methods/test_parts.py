@@ -1,17 +1,18 @@
 """What a method chooses for images, how it is chosen itself, and where its encoder comes from."""
 
-import dataclasses
-
 import pytest
 import torch
 from methods_tiny import chosen
 
+from newfound.config.settings import MultiViewSettings
 from newfound.data.look import Look
 from newfound.errors import UserError
 from newfound.methods import default_method, get_method
 from newfound.methods.parts.encoder import make_encoder
+from newfound.methods.parts.views import make_views
 from newfound.model import Encoder, Model
 from newfound.nets.heads import LinearClassifier
+from newfound.views.natural import natural_views
 
 
 def look(side=40, background=250):
@@ -53,6 +54,16 @@ def test_apl_halves_the_local_views_of_natural_images_and_fills_the_background_o
     assert fitted("apl", "natural", "cuda")[0] == {"data.size": 40, "views.extra_size": 20}
     assert fitted("apl", "symbolic", "cuda")[0] == {"data.size": 32, "views.fill": 250}
     assert fitted("apl", "symbolic", "cuda", views__fill=3)[0] == {"data.size": 32}
+
+
+@pytest.mark.parametrize("name", ["simclr", "moco", "mocov2", "rotation"])
+def test_a_learner_by_itself_makes_the_views_of_the_domain_and_takes_a_small_network_on_a_cpu(name):
+    assert fitted(name, "natural", "cpu")[0] == {"network": "tiny", "data.size": 32, "views.domain": "natural"}
+    symbols = {"data.size": 32, "views.domain": "symbolic", "views.fill": 250, "cluster.algorithm": "spectral"}
+    assert fitted(name, "symbolic", "cuda")[0] == symbols
+    assert fitted(name, "symbolic", "cpu")[0] == symbols | {"network": "vgg6"}
+    given = {"network": "tiny", "views__fill": 3, "cluster__algorithm": "kmeans"}
+    assert fitted(name, "symbolic", "cpu", **given)[0] == {"data.size": 32, "views.domain": "symbolic"}
 
 
 def test_the_k_means_row_takes_a_small_network_on_a_cpu_and_does_not_mirror_symbols():
@@ -121,15 +132,32 @@ def test_an_encoder_for_other_images_or_settings_is_refused(digits, other):
 # What is checked before a run
 
 
-def test_extra_views_too_small_for_the_network_are_refused_unless_no_instance_is_told_apart():
-    settings = chosen(network="vgg6", data__size=32, views__domain="natural", views__extra_size=4)
+@pytest.mark.parametrize("learner", ["none", "simclr", "moco", "mocov2", "rotation"])
+def test_extra_views_too_small_for_the_network_are_refused_unless_nobody_looks_at_them(learner):
+    small = {"network": "vgg6", "data__size": 32, "views__domain": "natural", "views__extra_size": 4}
     method = get_method("apl")
     with pytest.raises(UserError, match=r"cannot take extra views of 4: .* views\.extra_size=32"):
-        method(settings).check((1, 32, 32))
-    method(dataclasses.replace(settings, instance=False)).check((1, 32, 32))
+        method(chosen(**small)).check((1, 32, 32))
+    method(chosen(**small, instance__learner=learner)).check((1, 32, 32))
     method(chosen(network="vgg6", data__size=32, views__extra=0)).check((1, 32, 32))
 
 
 def test_stage_2_follows_with_the_epochs_of_all_its_iterations():
     assert get_method("apl")(chosen(selftraining__iterations=3, stage2__epochs=2)).later_epochs() == 6
     assert get_method("kmeans")(get_method("kmeans").Settings()).later_epochs() == 0
+
+
+# Views
+
+
+def test_views_take_what_is_set_and_leave_the_rest_to_the_domain():
+    given = {
+        "padded": 0.5,
+        "jitter_probability": (0.6, 0.6, 0.8),
+        "grey": 0.0,
+        "solarise": (0.1, 0.1, 0.2),
+        "random_threshold": True,
+        "equalise": (0.1, 0.1, 0.2),
+    }
+    assert make_views(MultiViewSettings(**given), 32) == natural_views(32, **given)
+    assert make_views(MultiViewSettings(), 32) == natural_views(32)

@@ -6,23 +6,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import torch
-
-from newfound import nets
 from newfound.data.collection import Collection
 from newfound.data.look import Look
 from newfound.engine.loop import Engine
-from newfound.errors import UserError
 from newfound.methods.apl.representation import Representation
 from newfound.methods.apl.selftraining import SelfTraining, start_from
 from newfound.methods.apl.settings import APLSettings
-from newfound.methods.base import Fit, Method, Outcome, fit_background, fit_size
+from newfound.methods.base import Fit, Method, Outcome, fit_multiviews
 from newfound.methods.parts.clusters import cluster_outcome
 from newfound.methods.parts.encoder import make_encoder
 from newfound.methods.parts.labels import class_means, joint_labels, rectification
 from newfound.methods.parts.outcome import read_outcome
 from newfound.methods.parts.tasks import novel_names
-from newfound.methods.parts.views import make_views
+from newfound.methods.parts.views import check_extra_views, learner_views, make_views
 from newfound.model import Encoder, Model
 from newfound.nets.heads import CosineClassifier, classifier
 
@@ -31,6 +27,10 @@ class APL(Method):
     """The paper's method, both stages and every switch."""
 
     Settings = APLSettings
+    reference = (
+        "Zhang et al., Automatically Discovering Novel Visual Categories with Adaptive Prototype Learning, TPAMI"
+    )
+    year = 2024
 
     def fit(self, collection: Collection, engine: Engine, start: Model | None = None) -> Outcome:
         return self.finish(self.represent(collection, engine, start), collection, engine)
@@ -81,31 +81,14 @@ class APL(Method):
 
     @classmethod
     def fitted(cls, look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
-        fits = []
-        if "data.size" not in given:
-            size = fit_size(look, domain, device)
-            local = {"views.extra_size": size.changes["data.size"] // 2} if domain == "natural" else {}
-            fits.append(replace(size, changes=size.changes | local))
-        if domain == "symbolic" and "views.fill" not in given:
-            fits.append(fit_background(look, "views.fill"))
-        return fits
+        return fit_multiviews(look, domain, device, given)
 
     def check(self, shape: tuple[int, int, int]) -> None:
-        """Stop where the network cannot take images of that shape, or the extra views that stage I makes of them."""
-        channels, size, _ = shape
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
-            net = nets.build(self.settings.network, channels, size).eval()
-            views = make_views(self.settings.views, size)
-            if not self.settings.instance:  # the extra views, which are made, are not looked at
-                return
-            side = views.extra_size if views.extra else size
-            try:
-                net(torch.zeros(1, channels, side, side))
-            except (RuntimeError, ValueError):
-                raise UserError(
-                    f"the network {self.settings.network} for images of {size} pixels cannot take extra views of "
-                    f"{side}: choose another network, or views.extra_size={size}, or views.extra=0 for none"
-                ) from None
+        size = shape[1]
+        make_views(self.settings.views, size)  # stops where they cannot be made, though nothing may look at them
+        check_extra_views(
+            self.settings.network, shape, learner_views(self.settings.views, size, self.settings.instance.learner)
+        )
 
     def later_epochs(self) -> int:
         """Stage II's. They are shorter than stage I's, so to count them as such is on the safe side."""

@@ -17,11 +17,11 @@ from newfound.engine.stage import Batch, Stage, decay_groups
 from newfound.losses import separation, soft_cross_entropy
 from newfound.losses.prototypes import OnlinePrototypes
 from newfound.methods.apl.settings import APLSettings
-from newfound.methods.instance.base import InstanceLearner
-from newfound.methods.instance.dino import Dino
+from newfound.methods.instance.base import InstanceLearner, Looking
+from newfound.methods.instance.chosen import make_learner
 from newfound.methods.parts.labels import one_hot
 from newfound.methods.parts.tasks import allowed_categories
-from newfound.methods.parts.views import make_views
+from newfound.methods.parts.views import learner_views
 from newfound.model import Encoder
 from newfound.nets.heads import classifier
 from newfound.views.multiview import Crops
@@ -45,14 +45,14 @@ class Representation(Stage):
     def __init__(self, encoder: Encoder, collection: Collection, chosen: APLSettings) -> None:
         super().__init__()
         self.encoder, self.chosen, self.plan = encoder, chosen, chosen.stage1
-        self.views = make_views(chosen.views, encoder.size)
+        self.views = learner_views(chosen.views, encoder.size, chosen.instance.learner)
         self.sampler = mixed_sampler(collection, self.plan.batch, chosen.labelled_share)
         self.n_labelled, self.n_base, self.n_novel = collection.n_labelled, len(collection.classes), collection.n_novel
         self._epoch = 0  # for warnings alone
         self.learner: InstanceLearner | None = None
-        if chosen.instance:
+        if chosen.instance.learner != "none":
             steps = self.sampler.steps * self.plan.epochs
-            self.learner = Dino(encoder, encoder.width, chosen.dino, steps)
+            self.learner = make_learner(chosen.instance.learner, encoder, chosen, steps)
         if chosen.category:
             self.classifier = classifier(chosen.classifier, encoder.width, self.n_base + self.n_novel)
         if self.online:
@@ -83,19 +83,13 @@ class Representation(Stage):
         whole = crops.whole.flatten(0, 1)
         parts: dict[str, Tensor] = {}
         if self.learner:
-            with SideStream("teacher", whole) as beside:
-                looked, watched = self.learner.look(crops, t)
-
-            def join() -> dict[str, Tensor]:
-                beside.join(*looked.values(), *watched.values())
-                return looked
-
+            looked = Looking(self.learner, crops, t)
         features = self.encoder(whole)
         if self.online:
             with SideStream("labels", whole) as labeller:
                 source, targets, figures = self._label(batch, features.detach().float(), t)
         if self.learner:
-            parts |= self.learner.loss(self.encoder, features, crops, join, t) | watched
+            parts |= self.learner.loss(self.encoder, features, crops, looked, t) | looked.figures()
         if self.online:
             labeller.join(source, targets, *figures.values())
             parts |= self._category(batch, features.float(), source, targets) | figures

@@ -8,6 +8,15 @@ from typing import Literal
 from newfound.config.settings import ClusterSettings, MultiViewSettings, PlanSettings, Settings, number
 from newfound.errors import UserError
 from newfound.methods.instance.dino import DinoSettings
+from newfound.methods.instance.moco import MoCoSettings, MoCoV2Settings
+from newfound.methods.instance.simclr import SimCLRSettings
+
+
+@dataclass(frozen=True)
+class InstanceSettings:
+    """Instance discrimination: who does it. Each learner has settings under its own name."""
+
+    learner: Literal["dino", "simclr", "moco", "mocov2", "rotation", "none"] = "dino"
 
 
 @dataclass(frozen=True)
@@ -51,12 +60,15 @@ class APLSettings(Settings):
     method: str = "apl"
     dimension: int = number(0, 0, 2**16)
     """Of features and prototypes, by a linear layer after the network; 0 takes the network's own."""
-    instance: bool = True
+    instance: InstanceSettings = InstanceSettings()
     category: bool = True
     online: bool = True
     """Online prototypes; without them category discrimination is cross-entropy on labelled images alone."""
     views: MultiViewSettings = MultiViewSettings()
     dino: DinoSettings = DinoSettings()
+    simclr: SimCLRSettings = SimCLRSettings()
+    moco: MoCoSettings = MoCoSettings()
+    mocov2: MoCoV2Settings = MoCoV2Settings()
     prototypes: PrototypeSettings = PrototypeSettings()
     classifier: Literal["linear", "cosine"] = "linear"
     labelled_share: float = number(0.0, 0, 0.99)
@@ -70,7 +82,7 @@ class APLSettings(Settings):
     cluster: ClusterSettings = ClusterSettings(normalise=True)
 
     def __post_init__(self) -> None:
-        if not (self.instance or self.category):
-            raise UserError("instance=false and category=false leave stage I nothing to learn: set one of them to true")
+        if self.instance.learner == "none" and not self.category:
+            raise UserError("instance.learner=none and category=false leave stage I nothing to learn: change one")
         if self.selftraining.labels == "online" and not (self.category and self.online):
             raise UserError("selftraining.labels=online needs online prototypes: set category=true and online=true")

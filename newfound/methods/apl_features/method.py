@@ -41,6 +41,9 @@ class FeatureAPL(Method):
     starts as the whitening, with a classifier that starts as the categories' means."""
 
     Settings = FeatureSettings
+    reference = "Ours: the second stage of Zhang et al. (apl) over the features of a pretrained network"
+    year = 2026
+    gpu = False
     takes = frozenset({"images", "features", "backbone"})
     stretched = ""
 

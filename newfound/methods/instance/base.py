@@ -1,20 +1,24 @@
-"""What stage I asks of a self-supervised learner."""
+"""What a stage asks of a self-supervised learner."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+from newfound.engine.device import SideStream
 from newfound.views.multiview import Crops
 
 
 class InstanceLearner(nn.Module):
-    """Learns to tell images apart by their views, without labels. Whatever it remembers is a parameter or a buffer.
+    """Learns from the views of images, without labels. Whatever it remembers is a parameter or a buffer.
 
     A step asks ``look``, then ``loss``; ``after_step`` follows the optimiser.
     """
+
+    uses_extra: ClassVar[bool] = False
+    """Whether it learns from extra views; where not, none are made."""
 
     def look(self, crops: Crops, t: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """What is computed without a gradient, and runs beside the encoder's own pass on a GPU: tensors for ``loss``,
@@ -38,3 +42,21 @@ class InstanceLearner(nn.Module):
     def warning(self, figures: dict[str, float]) -> str | None:
         """What to tell the person if the figures just logged show that the learner has collapsed."""
         return None
+
+
+class Looking:
+    """A learner's ``look`` at the views, beside what follows it. To call it is to wait for the tensors it gave."""
+
+    def __init__(self, learner: InstanceLearner, crops: Crops, t: Tensor) -> None:
+        with SideStream("teacher", crops.whole) as self.beside:
+            self.tensors, self.scalars = learner.look(crops, t)
+
+    def __call__(self) -> dict[str, Tensor]:
+        self.beside.join(*self.tensors.values(), *self.scalars.values())
+        return self.tensors
+
+    def figures(self) -> dict[str, Tensor]:
+        """The scalars to log. Waits too: a learner may have had no use for the tensors, and a step that is captured
+        may leave nothing running beside it."""
+        self()
+        return self.scalars

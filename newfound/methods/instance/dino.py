@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +17,7 @@ from newfound.losses import self_distillation
 from newfound.methods.instance.base import InstanceLearner
 from newfound.nets.ema import ema_copy, ema_update
 from newfound.nets.heads import DinoHead
+from newfound.nets.norm import frozen_statistics
 from newfound.views.multiview import Crops
 
 
@@ -45,6 +45,7 @@ class Dino(InstanceLearner):
     The teacher keeps batch-norm statistics of its own, by its own passes in training mode.
     """
 
+    uses_extra: ClassVar[bool] = True
     centre: Tensor
     momentum: Tensor
 
@@ -116,18 +117,3 @@ class Dino(InstanceLearner):
                 "dino.teacher_temperature"
             )
         return None
-
-
-@contextmanager
-def frozen_statistics(module: nn.Module) -> Iterator[None]:
-    """Batch norm goes by the batch's statistics, as in training, without moving the running ones: what small or turned
-    views look like must not enter the statistics that features are read with."""
-    norms = [m for m in module.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
-    before = [norm.momentum for norm in norms]
-    for norm in norms:
-        norm.momentum = 0.0
-    try:
-        yield
-    finally:
-        for norm, momentum in zip(norms, before, strict=True):
-            norm.momentum = momentum

@@ -1,11 +1,16 @@
-"""The views of stage I as the settings describe them."""
+"""Whole and extra views as the settings describe them."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import Any
 
+import torch
+
+from newfound import nets
 from newfound.config.settings import MultiViewSettings
+from newfound.errors import UserError
+from newfound.methods.instance.chosen import LEARNERS
 from newfound.views.multiview import MultiViews
 from newfound.views.natural import natural_views
 from newfound.views.symbolic import symbolic_views
@@ -17,3 +22,26 @@ def make_views(settings: MultiViewSettings, size: int, **more: Any) -> MultiView
     given.pop("domain")
     changes = {name: value for name, value in given.items() if value is not None} | more
     return (natural_views if settings.domain == "natural" else symbolic_views)(size, **changes)
+
+
+def check_extra_views(network: str, shape: tuple[int, int, int], views: MultiViews) -> None:
+    """Stop where the network cannot take images of that shape (channels, height, width), or the extra views of them."""
+    channels, size, _ = shape
+    with torch.random.fork_rng(devices=[]), torch.no_grad():
+        net = nets.build(network, channels, size).eval()
+        if not views.extra:
+            return
+        side = views.extra_size
+        try:
+            net(torch.zeros(1, channels, side, side))
+        except (RuntimeError, ValueError):
+            raise UserError(
+                f"the network {network} for images of {size} pixels cannot take extra views of {side}: choose another "
+                f"network, or views.extra_size={size}, or views.extra=0 for none"
+            ) from None
+
+
+def learner_views(settings: MultiViewSettings, size: int, learner: str) -> MultiViews:
+    """The views for the self-supervised learner of that name, or "none": extra ones only where it looks at them."""
+    looks = any(name == learner and kind.uses_extra for name, kind in LEARNERS.items())
+    return make_views(settings, size) if looks else make_views(settings, size, extra=0)

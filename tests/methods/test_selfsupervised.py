@@ -1,0 +1,155 @@
+"""Self-supervised learning and clusters: the four methods, from the first step to the outcome."""
+
+import dataclasses
+import os
+import signal
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from methods_tiny import chosen as chosen_apl
+from reference import matching as reference
+
+from newfound.data.collection import novel_tasks
+from newfound.data.digits import read_digits
+from newfound.engine.checkpoint import Checkpoints
+from newfound.engine.loop import Engine
+from newfound.errors import Interrupted
+from newfound.methods.apl.representation import Representation
+from newfound.methods.base import run_method
+from newfound.methods.parts.encoder import make_encoder
+from newfound.methods.parts.selfsupervised import SelfSupervised
+from newfound.plan.recipe import resolve_settings
+from newfound.progress import Reporter
+
+METHODS = ("simclr", "moco", "mocov2", "rotation")
+
+
+def chosen(name, **changes):
+    quick = {"stage1.epochs": 2, "stage1.batch": 32}
+    return resolve_settings(name, f"{name}-digits", quick | {k.replace("__", "."): v for k, v in changes.items()})
+
+
+def run(name, collection, folder=None, **changes):
+    checkpoints = Checkpoints(folder, Reporter(quiet=True)) if folder else None
+    engine = Engine(collection, torch.device("cpu"), checkpoints=checkpoints)
+    return run_method(chosen(name, **changes), collection, engine)
+
+
+def trained(name, collection, **changes):
+    """The stage at the end of its training."""
+    torch.manual_seed(0)
+    settings = chosen(name, **changes)
+    stage = SelfSupervised(make_encoder(settings.network, collection, None), name, collection, settings)
+    Engine(collection, torch.device("cpu")).train(stage)
+    return stage
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_unlabelled_images_of_each_task_are_clustered_and_the_model_predicts_old_and_new(name, digits):
+    tasks = novel_tasks(5, ("A", 2, np.arange(120, 190)), ("B", 3, np.arange(190, 270)))
+    outcome = run(name, dataclasses.replace(digits, tasks=tasks))
+    assert set(outcome.assignments[:70]) == {5, 6}
+    assert set(outcome.assignments[70:]) == {7, 8, 9}
+    assert outcome.model.method == name
+    predicted = set(outcome.model.eval()(digits.test.images).argmax(1).tolist())
+    assert predicted & set(range(5))
+    assert predicted & set(range(5, 10))
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_no_label_is_looked_at(name, digits):
+    labels = digits.labels.copy()
+    labels[:120] = np.roll(labels[:120], 7)
+    one, other = trained(name, digits), trained(name, dataclasses.replace(digits, labels=labels))
+    assert (labels != digits.labels).any()
+    for ours, theirs in zip(one.encoder.parameters(), other.encoder.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def interrupted(monkeypatch, stage, at):
+    """Have the stage's class stop, as by SIGTERM, at a step."""
+    real = stage.step
+
+    def stopping(self, batch, t):
+        if int(t) == at:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real(self, batch, t)
+
+    monkeypatch.setattr(stage, "step", stopping)
+
+
+def same(one, other):
+    assert one.assignments.tolist() == other.assignments.tolist()
+    theirs = other.model.state_dict()
+    return all(torch.equal(value, theirs[name]) for name, value in one.model.state_dict().items())
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_stopped_run_resumes_bit_for_bit(name, digits, tmp_path, monkeypatch):
+    whole = run(name, digits, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        interrupted(patch, SelfSupervised, at=6)
+        with pytest.raises(Interrupted):
+            run(name, digits, tmp_path / "stopped")
+    assert same(whole, run(name, digits, tmp_path / "stopped"))
+
+
+@pytest.mark.parametrize("learner", METHODS)
+def test_apl_runs_with_the_learner_and_resumes_bit_for_bit(learner, digits, tmp_path, monkeypatch):
+    def apl(folder):
+        engine = Engine(digits, torch.device("cpu"), checkpoints=Checkpoints(folder, Reporter(quiet=True)))
+        return run_method(chosen_apl(instance__learner=learner), digits, engine)
+
+    whole = apl(tmp_path / "whole")
+    assert set(whole.earlier) == {"stage1", "online", "stage2-1", "stage2-2"}
+    with monkeypatch.context() as patch:
+        interrupted(patch, Representation, at=6)
+        with pytest.raises(Interrupted):
+            apl(tmp_path / "stopped")
+    assert same(whole, apl(tmp_path / "stopped"))
+
+
+@torch.no_grad()
+def partners_found(stage, images):
+    """The share of images whose second view is the nearest to the first, by features."""
+    views = stage.views.draw(torch.Generator().manual_seed(1), len(images), torch.tensor(0))
+    first, second = (F.normalize(stage.encoder(view)) for view in stage.views.apply(images, views).whole)
+    return float(((first @ second.T).argmax(1) == torch.arange(len(images))).float().mean())
+
+
+@pytest.mark.parametrize("name", ["simclr", "moco", "mocov2"])
+def test_learning_finds_the_other_view_of_images_it_has_never_seen(name):
+    collection = read_digits(0).collection
+    learned, untrained = (
+        partners_found(trained(name, collection, stage1__batch=128, **changes), collection.test.images)
+        for changes in ({"stage1__epochs": 8}, {"stage1__epochs": 1, "stage1__lr": 0})
+    )
+    assert learned > untrained + 0.05
+
+
+def test_learning_tells_the_turns_of_images_it_has_never_seen():
+    collection = read_digits(0).collection
+    stage = trained("rotation", collection, stage1__epochs=8, stage1__batch=128)
+    with torch.no_grad():
+        told = [
+            (stage.learner.head(stage.encoder(collection.test.images.rot90(turns, (2, 3)))).argmax(1) == turns).float()
+            for turns in range(4)
+        ]
+    assert float(torch.cat(told).mean()) > 0.8
+    assert min(float(one.mean()) for one in told) > 0.5, "no turn is taken for another throughout"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
+def test_clusters_of_what_simclr_learned_are_more_accurate_than_those_of_an_untrained_network(seed):
+    reading = read_digits(seed)
+
+    def accuracy(**changes):
+        settings = resolve_settings("simclr", "simclr-digits", changes)
+        engine = Engine(reading.collection, torch.device("cpu"), seed=seed)
+        found = run_method(settings, reading.collection, engine).assignments
+        return reference.accuracy(found.tolist(), reading.answers.unlabelled)
+
+    assert accuracy() > accuracy(**{"stage1.lr": 0, "stage1.epochs": 1}) + 0.05
