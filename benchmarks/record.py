@@ -90,11 +90,14 @@ def commit_of_newfound() -> str:
 
 
 def commit(found: str | None = STARTED_FROM, stamp: Path = STAMP) -> str:
-    """The commit that git ``found``, or that of the stamp, with "+" where files differ from it."""
-    if found is None and stamp.exists():
-        found, digest = stamp.read_text().split()
-        if digest != _digest(stamp.parents[1]) and not found.endswith("+"):
-            found += "+"
+    """The commit that git ``found``, with "+" where files differ from it. The stamp's instead where there is no git, or
+    where the stamp fits the code and git's commit does not: the copy may have landed in an older repository."""
+    if stamp.exists() and (found is None or found.endswith("+")):
+        stamped, digest = stamp.read_text().split()
+        if digest == _digest(stamp.parents[1]):
+            found = stamped
+        elif found is None:
+            found = stamped.removesuffix("+") + "+"
     if found is None:
         raise SystemExit(
             f"the commit is unknown: there is no git here and no {stamp}; where there is git, call "

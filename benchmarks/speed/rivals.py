@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import signal
 import statistics
@@ -53,7 +54,7 @@ def lightly_images_per_s(
     already there; the lower of the two is what holds a loop up.
     """
     options = {"batch": batch, "workers": workers, "seconds": seconds, "device": device}
-    return _measure("lightly", "images_per_s", images, options, limit)
+    return measure_alone("lightly", "images_per_s", images, options, limit)
 
 
 def kornia_ms(
@@ -64,14 +65,17 @@ def kornia_ms(
     "ways" has the median of ``repeats`` calls for each way to call it, "ms" that of the fastest.
     """
     options = {"batch": batch, "repeats": repeats, "device": device}
-    return _measure("kornia", "ms", images, options, limit)
+    return measure_alone("kornia", "ms", images, options, limit)
 
 
-def _measure(rival: str, figure: str, images: np.ndarray, options: dict[str, Any], limit: float) -> dict[str, Any]:
+def measure_alone(
+    rival: str, figure: str, images: np.ndarray, options: dict[str, Any], limit: float, script: str = __file__
+) -> dict[str, Any]:
+    """What the script prints of the rival, in a process of its own and within ``limit`` seconds."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "images.npy"
         np.save(path, images)
-        command = [sys.executable, __file__, rival, json.dumps(options | {"images": str(path)})]
+        command = [sys.executable, script, rival, json.dumps(options | {"images": str(path)})]
         return {figure: None} | run_within(limit, command)
 
 
@@ -115,7 +119,7 @@ def _kill(program: subprocess.Popen[str]) -> None:
         os.killpg(program.pid, signal.SIGKILL)
 
 
-def _tell(**figures: Any) -> None:
+def tell(**figures: Any) -> None:
     print(json.dumps(figures), flush=True)
 
 
@@ -134,6 +138,20 @@ class _Views(Dataset[list[Tensor]]):
         return self.transform(Image.fromarray(self.images[index]))
 
 
+def endless_loader(data: Dataset[list[Tensor]], batch: int, workers: int, device: torch.device) -> DataLoader[Any]:
+    """Batches of the data at random, without the pause at the end of an epoch."""
+    return DataLoader(
+        data,
+        batch,
+        sampler=RandomSampler(data, replacement=True, num_samples=10**9),  # type: ignore[arg-type]
+        num_workers=workers,
+        prefetch_factor=AHEAD if workers else None,
+        persistent_workers=workers > 0,
+        pin_memory=device.type == "cuda",
+        drop_last=True,
+    )
+
+
 def _lightly(images: np.ndarray, batch: int, workers: int, seconds: float, device: torch.device) -> None:
     import lightly
     import PIL
@@ -149,7 +167,7 @@ def _lightly(images: np.ndarray, batch: int, workers: int, seconds: float, devic
         local_crop_scale=ours.extra_scale,
         n_local_views=ours.extra,
         hf_prob=ours.flip,
-        cj_prob=ours.jitter_probability,
+        cj_prob=ours.jitter_probability[0],
         cj_bright=bright,
         cj_contrast=contrast,
         cj_sat=saturation,
@@ -158,44 +176,37 @@ def _lightly(images: np.ndarray, batch: int, workers: int, seconds: float, devic
         gaussian_blur=ours.blur,
         solarization_prob=ours.solarise[1],
     )
-    data = _Views(images, transform)
-    loader = DataLoader(
-        data,
-        batch,
-        sampler=RandomSampler(data, replacement=True, num_samples=10**9),
-        num_workers=workers,
-        prefetch_factor=AHEAD if workers else None,
-        persistent_workers=workers > 0,
-        pin_memory=device.type == "cuda",
-        drop_last=True,
-    )
+    loader = endless_loader(_Views(images, transform), batch, workers, device)
     versions = {"lightly": lightly.__version__, "torchvision": torchvision.__version__, "pillow": PIL.__version__}
-    _tell(versions=versions, batch=batch, workers=workers, cores=os.cpu_count())
+    tell(versions=versions, batch=batch, workers=workers, cores=os.cpu_count())
 
     batches = iter(loader)
-    kept = _skip(batches, AHEAD * workers)
-    _tell(loader_images_per_s=_rate(lambda: next(batches), batch, seconds / 2, device))
+    kept = skip(batches, AHEAD * workers)
+    tell(loader_images_per_s=rate(lambda: next(batches), batch, seconds / 2, device))
     for prefix, together in (("", False), ("tuned_", True)):
-        loop, step, loss = _loop(_lightly_step(device, together), batches, kept, seconds, device, AHEAD * workers)
-        _tell(**{f"{prefix}images_per_s": loop, f"{prefix}step_images_per_s": step, f"{prefix}loss": loss})
+        step = _lightly_step(device, together)
+        loop, alone, loss = measure_loop(step, batches, kept, seconds, device, AHEAD * workers)
+        tell(**{f"{prefix}images_per_s": loop, f"{prefix}step_images_per_s": alone, f"{prefix}loss": loss})
 
 
-def _loop(
+def measure_loop(
     step: Callable[[list[Tensor]], Tensor],
     batches: Iterator[list[Tensor]],
     kept: list[Tensor],
     seconds: float,
     device: torch.device,
     ahead: int,
+    most: float = math.inf,
 ) -> tuple[float, float, float]:
-    """Images a second of the loop and of its step on a ``kept`` batch, and the loss in the end."""
+    """Images a second of the loop, over ``seconds`` or ``most`` steps, and of its step on a ``kept`` batch, and the
+    loss in the end."""
     batch = len(kept[0])
     for _ in range(3):
         step(kept)
     for _ in range(ahead):
         step(next(batches))
-    loop = _rate(lambda: step(next(batches)), batch, seconds, device)
-    return loop, _rate(lambda: step(kept), batch, seconds / 4, device), step(kept).item()
+    loop = rate(lambda: step(next(batches)), batch, seconds, device, most)
+    return loop, rate(lambda: step(kept), batch, seconds / 4, device, most), step(kept).item()
 
 
 def _lightly_step(device: torch.device, together: bool) -> Callable[[list[Tensor]], Tensor]:
@@ -244,13 +255,13 @@ def _kornia(images: np.ndarray, batch: int, repeats: int, device: torch.device) 
 
     ours = natural_views(images.shape[1])
     stored = torch.from_numpy(images[:batch]).permute(0, 3, 1, 2).contiguous().to(device)
-    _tell(versions={"kornia": kornia.__version__}, batch=len(stored), repeats=repeats)
+    tell(versions={"kornia": kornia.__version__}, batch=len(stored), repeats=repeats)
 
     def views_of(size: int, scale: tuple[float, float], solarise: float, mode: str) -> nn.Module:
         parts = [
             K.RandomResizedCrop((size, size), scale, ours.ratio, align_corners=False, cropping_mode=mode),
             K.RandomHorizontalFlip(p=ours.flip),
-            K.ColorJitter(*ours.jitter, p=ours.jitter_probability),
+            K.ColorJitter(*ours.jitter, p=ours.jitter_probability[0]),
             K.RandomGrayscale(p=ours.grey),
         ]
         if solarise:
@@ -277,22 +288,23 @@ def _kornia(images: np.ndarray, batch: int, repeats: int, device: torch.device) 
     medians: dict[str, float] = {}
     for name, views in ways.items():
         medians[name] = _median_ms(views, repeats, device)
-        _tell(ms=min(medians.values()), ways=medians)
+        tell(ms=min(medians.values()), ways=medians)
 
 
-def _skip(batches: Iterator[Any], count: int) -> Any:
+def skip(batches: Iterator[Any], count: int) -> Any:
     """The last of ``count`` + 1 batches."""
     for _ in range(count):
         next(batches)
     return next(batches)
 
 
-def _rate(call: Callable[[], Any], batch: int, seconds: float, device: torch.device) -> float:
-    """Images a second of calls that take a batch each, the work they left to the device included."""
+def rate(call: Callable[[], Any], batch: int, seconds: float, device: torch.device, most: float = math.inf) -> float:
+    """Images a second of calls that take a batch each, the work they left to the device included: as many as begin in
+    ``seconds``, and no more than ``most``."""
     calls = 0
     _wait(device)
     began = time.perf_counter()
-    while time.perf_counter() - began < seconds:
+    while calls < most and time.perf_counter() - began < seconds:
         call()
         calls += 1
     _wait(device)
@@ -325,15 +337,16 @@ def _wait(device: torch.device) -> None:
         torch.cuda.synchronize()
 
 
-def main(rival: str, options: dict[str, Any]) -> None:
+def main(rivals: dict[str, Callable[..., None]], rival: str, options: dict[str, Any]) -> None:
+    """What a process of its own does: load the images and measure, or say which library is missing."""
     options["images"] = np.load(options["images"])
     options["device"] = torch.device(options["device"])
     torch.manual_seed(0)
     try:
-        {"lightly": _lightly, "kornia": _kornia}[rival](**options)
+        rivals[rival](**options)
     except ModuleNotFoundError as error:
-        _tell(reason=f"{rival} cannot be imported here: {error}")
+        tell(reason=f"{rival} cannot be imported here: {error}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], json.loads(sys.argv[2]))
+    main({"lightly": _lightly, "kornia": _kornia}, sys.argv[1], json.loads(sys.argv[2]))

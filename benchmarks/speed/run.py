@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -26,13 +25,10 @@ from torch import Tensor
 
 sys.path.append(str(Path(__file__).parents[1]))
 from record import begin, write
+from steps import StageBench, random_collection
 
 from newfound.cluster.kmeans import kmeans
-from newfound.data.collection import UNKNOWN, Collection, novel_tasks
-from newfound.data.store import ImageStore
-from newfound.engine.capture import WARM_UP, Captured
 from newfound.engine.device import SideStream, fastest_kernels, precision
-from newfound.engine.loop import Engine, Training
 from newfound.engine.optimiser import build_optimiser
 from newfound.evaluate.neighbours import vote
 from newfound.evaluate.tasks import evaluate_tasks
@@ -42,7 +38,6 @@ from newfound.methods.instance.dino import Dino
 from newfound.model import Encoder
 from newfound.nets import norm
 from newfound.plan.recipe import resolve_settings
-from newfound.progress import Reporter
 
 HERE = Path(__file__).parent
 TINY = {"network": "tiny", "stage1.batch": 32, "dino.hidden": 32, "dino.bottleneck": 16, "dino.out": 64}
@@ -50,77 +45,20 @@ LABELS = {"prototypes.labels_from": "mean", "prototypes.balance": "bank", "proto
 """Over a bank of all unlabelled images, as the records have been measured; CIFAR-10's recipe balances over a batch."""
 
 
-def random_collection(n: int, known: int, novel: int, size: int = 32) -> Collection:
-    """``n`` images of noise, half of them labelled."""
-    generator = np.random.default_rng(0)
-    images = generator.integers(0, 256, (n, 3, size, size), dtype=np.uint8)
-    labels = np.full(n, UNKNOWN)
-    labels[: n // 2] = generator.integers(0, known, n // 2)
-    tasks = novel_tasks(known, ("", novel, np.arange(n // 2, n)))
-    return Collection(ImageStore(images), labels, tuple(map(str, range(known))), tasks)
-
-
 def settings(changes: dict[str, Any]) -> Any:
     return resolve_settings("apl", "apl-cifar10", {**LABELS, **changes})
 
 
-class Bench:
+class Bench(StageBench):
     """A stage I on a device, its steps, and their times."""
 
     def __init__(self, device: torch.device, changes: dict[str, Any], *, images: int, known: int, novel: int) -> None:
-        self.device = device
-        self.collection = random_collection(images, known, novel)
-        self.settings = settings(changes)
-        torch.manual_seed(0)
-        self.engine = Engine(self.collection, device)
-        self.generator = torch.Generator(device)
-        self.stage = self.new_stage()
-        self.batch = self.stage.sampler.batch
-        self.order = self.stage.sampler.epoch(torch.Generator().manual_seed(0))
+        super().__init__(device, random_collection(images, known, novel), settings(changes))
 
     def new_stage(self) -> Representation:
         statistics_ = self.collection.train.channel_statistics(4096)
         encoder = Encoder(self.settings.network, 3, 32, *statistics_)
         return Representation(encoder, self.collection, self.settings).to(self.device).train()
-
-    def time(self, step: Callable[[Tensor, Tensor], None], repeats: int, stretches: int = 5) -> float:
-        """Milliseconds a step: the median over stretches of ``repeats`` steps."""
-        batches = list(self.engine.train_images.batches(self.order[: min(8, len(self.order))]))
-
-        def stretch(n: int) -> None:
-            for i in range(n):
-                step(*batches[i % len(batches)])
-
-        stretch(WARM_UP + 2)
-        return statistics.median(self.clock(lambda: stretch(repeats)) / repeats for _ in range(stretches))
-
-    def clock(self, work: Callable[[], None]) -> float:
-        """Milliseconds that ``work`` takes on the device."""
-        if self.device.type != "cuda":
-            began = time.perf_counter()
-            work()
-            return 1e3 * (time.perf_counter() - began)
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        torch.cuda.synchronize()
-        start.record()
-        work()
-        end.record()
-        torch.cuda.synchronize()
-        return start.elapsed_time(end)
-
-    def captured(self, function: Callable[[Tensor, Tensor], None]) -> Any:
-        if self.device.type != "cuda":
-            return function
-        return Captured(function, self.generator, Reporter())
-
-    def full(self, capture: bool) -> tuple[Training, Callable[[Tensor, Tensor], None]]:
-        """Our step with everything on."""
-        self.engine.capture = capture
-        training = Training(self.engine, self.new_stage())
-        training.stage.before_epoch(0, self.engine)
-        training.stage.train()
-        training.total = training.steps * training.plan.epochs
-        return training, training.step
 
     def bare(self, compiled: bool = False) -> Callable[[Tensor, Tensor], None]:
         """The model's step alone: student forward and backward, teacher forward, heads, AdamW, moving average."""
@@ -211,15 +149,6 @@ class Bench:
         timed("neighbours", lambda: vote(known, labels, queries, len(self.collection.classes)).cpu())
         timed("metrics", lambda: evaluate_tasks([f"novel-{i}" for i in found], truth, {"": np.arange(len(truth))}))
         return seconds
-
-    def flops(self) -> float:
-        """Floating-point operations of matrix products and convolutions in one bare step."""
-        from torch.utils.flop_counter import FlopCounterMode
-
-        step = self.bare()
-        with FlopCounterMode(display=False) as counter:
-            step(self.order[0], self.order[0])
-        return float(counter.get_total_flops())
 
 
 def matrix_rate(device: torch.device) -> float:

@@ -1,4 +1,5 @@
-"""docs/results.md from rows.yaml, the records and page.md, the part that is written by hand:
+"""docs/results.md from rows.yaml, the records and page.md, the part that is written by hand; and the figures that
+`newfound methods` prints, newfound/methods/recorded.json:
 
 python benchmarks/tables/page.py
 """
@@ -123,6 +124,25 @@ def _table(head: Iterable[str], lines: list[list[str]]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows).replace("|  |", "| |").replace("|  |", "| |")
 
 
+def recorded(tables: Tables, records: Records) -> dict[str, dict[str, dict[str, Any]]]:
+    """By method and data set, of the rows in which a method runs with its own recipe and nothing else: mean accuracy
+    in per cent, the number of seeds, and what was published."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in tables.rows.values():
+        own = row.name == f"{row.dataset}-{row.method}" and not (row.of or row.recipe or row.settings)
+        values = accuracies(row, of_row(row, tables, records)) if own else []
+        if values:
+            figures = {"accuracy": round(statistics.mean(values), 2), "seeds": len(values)}
+            source = row.source if row.published else ""
+            found.setdefault(row.method, {})[row.dataset] = figures | {"published": row.published, "source": source}
+    return found
+
+
+def made_recorded() -> str:
+    """recorded.json of the records in this folder."""
+    return json.dumps(recorded(read_tables(), read_records(HERE)), indent=1, ensure_ascii=False) + "\n"
+
+
 def made_page() -> str:
     """The page of the records in this folder."""
     text = (HERE / "page.md").read_text()
@@ -131,3 +151,4 @@ def made_page() -> str:
 
 if __name__ == "__main__":
     (HERE.parents[1] / "docs" / "results.md").write_text(made_page())
+    (HERE.parents[1] / "newfound" / "methods" / "recorded.json").write_text(made_recorded())
