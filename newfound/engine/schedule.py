@@ -32,3 +32,10 @@ def value_at(schedule: Tensor, t: Tensor) -> Tensor:
 def cosine(first: float, last: float, steps: int) -> np.ndarray:
     """Half a cosine from ``first`` at step 0 towards ``last``, which step ``steps`` would have; float64 [steps]."""
     return last + (first - last) * 0.5 * (1 + np.cos(np.pi * np.arange(steps) / max(steps, 1)))
+
+
+def ramp_up(weight: float, rising: float, epochs: int, steps_per_epoch: int) -> np.ndarray:
+    """The weight of every step of a term that is not to count at once: weight * exp(-5 (1 - epoch / rising)²) up to the
+    epoch ``rising``, and ``weight`` from there on; float64 [epochs * steps_per_epoch]. 0 epochs of rising: at once."""
+    share = np.minimum(np.arange(epochs) / rising, 1.0) if rising else np.ones(epochs)
+    return np.repeat(weight * np.exp(-5 * (1 - share) ** 2), steps_per_epoch)

@@ -4,6 +4,8 @@ from newfound.losses.angular import separation
 from newfound.losses.contrastive import info_nce, nt_xent
 from newfound.losses.distillation import self_distillation
 from newfound.losses.divergence import inter_class, intra_class
+from newfound.losses.pairwise import pair_divergence, pair_likelihood
+from newfound.losses.prototypical import prototypical
 from newfound.losses.rectified import rectified_cross_entropy
 from newfound.losses.soft import soft_cross_entropy
 from newfound.losses.swapped import swapped_prediction
@@ -13,6 +15,9 @@ __all__ = [
     "inter_class",
     "intra_class",
     "nt_xent",
+    "pair_divergence",
+    "pair_likelihood",
+    "prototypical",
     "rectified_cross_entropy",
     "self_distillation",
     "separation",

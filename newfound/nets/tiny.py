@@ -13,7 +13,9 @@ class Tiny(nn.Module):
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.blocks = nn.Sequential(
-            *_block(channels, 32), nn.MaxPool2d(2), *_block(32, 64), nn.MaxPool2d(2), *_block(64, self.width)
+            nn.Sequential(*_block(channels, 32), nn.MaxPool2d(2)),
+            nn.Sequential(*_block(32, 64), nn.MaxPool2d(2)),
+            nn.Sequential(*_block(64, self.width)),
         )
 
     def forward(self, images: Tensor) -> Tensor:

@@ -206,6 +206,19 @@ class MultiViews:
         return flat.view(views.shape)
 
 
+@dataclass(frozen=True)
+class FirstView:
+    """The first whole view alone, as a tensor [n, C, size, size]: for supervised training on one view an image."""
+
+    views: MultiViews
+
+    def draw(self, generator: torch.Generator, n: int, t: Tensor) -> dict[str, Tensor]:
+        return {name: value[:1] for name, value in self.views.draw(generator, n, t).items()}
+
+    def apply(self, images: Tensor, parameters: dict[str, Tensor]) -> Tensor:
+        return self.views._views(images, parameters, self.views.size)[0]
+
+
 def kernel_available(images: Tensor, size: int) -> bool:
     """Whether one kernel can make the views of ``size`` pixels: on a GPU, with Triton, if a view fits its registers."""
     return images.is_cuda and images.dtype == torch.uint8 and size * size <= 4096 and _triton_found()

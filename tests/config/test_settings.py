@@ -104,7 +104,7 @@ def test_what_views_and_stages_cannot_do_is_refused_before_anything_is_trained(c
 
 
 def test_an_unknown_method_lists_the_known_ones():
-    with pytest.raises(UserError, match="there is no method other; there are: apl, apl-features, .*kmeans"):
+    with pytest.raises(UserError, match=r"there is no method other; there are: apl, apl-features, .*kmeans"):
         resolve_settings("other", "kmeans-digits", {})
 
 

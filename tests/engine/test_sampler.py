@@ -2,7 +2,16 @@ import numpy as np
 import pytest
 import torch
 
-from newfound.engine.sampler import Sampler, Stream, labelled_sampler
+from newfound.data.collection import UNKNOWN, Collection, novel_tasks
+from newfound.data.store import ImageStore
+from newfound.engine.sampler import (
+    Sampler,
+    Stream,
+    class_sampler,
+    labelled_sampler,
+    mixed_sampler,
+    unlabelled_sampler,
+)
 
 
 def generator(seed: int = 0) -> torch.Generator:
@@ -44,3 +53,50 @@ def test_the_same_seed_gives_the_same_epoch_and_another_seed_another():
 def test_an_empty_stream_is_refused():
     with pytest.raises(ValueError, match="needs an image"):
         Sampler([Stream(np.arange(0), 4)], n_known=4)
+
+
+def two_tasks():
+    """4 known categories of 5 images each, then a task of 30 images and one of 7."""
+    labels = np.array([i // 5 for i in range(20)] + [UNKNOWN] * 37)
+    tasks = novel_tasks(4, ("A", 2, np.arange(20, 50)), ("B", 2, np.arange(50, 57)))
+    return Collection(ImageStore(np.zeros((57, 1, 8, 8), np.uint8)), labels, tuple("abcd"), tasks)
+
+
+def test_unlabelled_images_of_a_batch_are_of_one_task_and_every_image_is_shown():
+    sampler = unlabelled_sampler(two_tasks(), 6)
+    seen, epochs = set(), [sampler.epoch(generator(seed)) for seed in range(4)]
+    for batch in torch.cat(epochs):
+        assert bool((batch < 50).all()) != bool((batch >= 50).all())
+        seen |= set(batch.tolist())
+    assert seen == set(range(20, 57))
+
+
+def test_a_mixed_batch_has_labelled_images_first_and_others_of_one_task():
+    sampler = mixed_sampler(two_tasks(), 12, 0.5, one_task=True)
+    assert sampler.n_known == 6
+    for batch in sampler.epoch(generator()):
+        assert (batch[:6] < 20).all()
+        assert (batch[6:] >= 20).all()
+        assert bool((batch[6:] < 50).all()) != bool((batch[6:] >= 50).all())
+
+
+def test_a_batch_by_classes_has_as_many_images_of_each_of_some_random_ones():
+    collection = two_tasks()
+    sampler = class_sampler(collection, classes=3, per_class=4)
+    assert (sampler.batch, sampler.n_known, sampler.steps) == (12, 12, 1)
+    chosen = set()
+    for seed in range(20):
+        (batch,) = sampler.epoch(generator(seed))
+        labels = collection.labels[batch].reshape(3, 4)
+        assert (labels == labels[:, :1]).all()
+        assert len(set(labels[:, 0])) == 3
+        assert len(set(batch.tolist())) == 12
+        chosen |= set(labels[:, 0])
+    assert chosen == {0, 1, 2, 3}
+
+
+def test_by_classes_there_are_no_more_than_known_and_few_images_come_again():
+    sampler = class_sampler(two_tasks(), classes=20, per_class=7)
+    (batch,) = sampler.epoch(generator())
+    assert batch.shape == (28,)
+    assert all(len(set(own.tolist())) == 5 for own in batch.view(4, 7))

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from newfound.config.settings import PlanSettings
-from newfound.engine.schedule import cosine, learning_rates
+from newfound.engine.schedule import cosine, learning_rates, ramp_up
 
 
 def test_the_cosine_starts_at_the_first_value_and_is_half_way_in_the_middle():
@@ -33,3 +33,10 @@ def test_steps_without_milestones_and_constant_are_flat():
 
 def test_a_warm_up_longer_than_the_run_is_cut():
     assert len(learning_rates(PlanSettings(epochs=1, warmup_epochs=9), steps_per_epoch=3)) == 3
+
+
+def test_a_ramp_rises_by_epochs_to_its_weight_and_stays_there():
+    weights = ramp_up(3.0, 4, epochs=6, steps_per_epoch=2)
+    expected = [3 * np.exp(-5 * (1 - share) ** 2) for share in (0, 0.25, 0.5, 0.75, 1, 1)]
+    np.testing.assert_allclose(weights, np.repeat(expected, 2))
+    assert (ramp_up(3.0, 0, 2, 2) == 3).all()

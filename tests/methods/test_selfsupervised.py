@@ -41,7 +41,7 @@ def trained(name, collection, **changes):
     """The stage at the end of its training."""
     torch.manual_seed(0)
     settings = chosen(name, **changes)
-    stage = SelfSupervised(make_encoder(settings.network, collection, None), name, collection, settings)
+    stage = SelfSupervised("stage1", make_encoder(settings.network, collection, None), name, collection, settings)
     Engine(collection, torch.device("cpu")).train(stage)
     return stage
 

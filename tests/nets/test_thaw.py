@@ -10,6 +10,8 @@ NETWORKS = {
     "efficientnet-lite0": (16, 2, ("blocks.14.", "blocks.15.", "conv_head.", "bn1.")),
     "resnet18-imagenet": (8, 3, ("layer3.1.", "layer4.0.", "layer4.1.")),
     "resnet50-imagenet": (16, 1, ("layer4.2.",)),
+    "tiny": (3, 1, ("blocks.2.",)),
+    "vgg6": (4, 1, ("blocks.3.",)),
     "vit-tiny-16": (12, 2, ("blocks.10.", "blocks.11.", "norm.")),
 }
 

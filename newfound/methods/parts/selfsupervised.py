@@ -24,12 +24,10 @@ from newfound.model import Encoder, Model
 class SelfSupervised(Stage):
     """A learner by itself, on labelled and unlabelled images alike; no label is looked at."""
 
-    name = "stage1"
-
-    def __init__(self, encoder: Encoder, learner: Name, collection: Collection, settings: Any) -> None:
-        """``settings`` have the plan ``stage1``, the ``views``, and a block of the learner's name."""
+    def __init__(self, plan: str, encoder: Encoder, learner: Name, collection: Collection, settings: Any) -> None:
+        """``settings`` have the plan of that name, the ``views``, and a block of the learner's name."""
         super().__init__()
-        self.encoder, self.plan = encoder, settings.stage1
+        self.name, self.encoder, self.plan = plan, encoder, getattr(settings, plan)
         self.views = learner_views(settings.views, encoder.size, learner)
         self.sampler = mixed_sampler(collection, self.plan.batch)
         self.learner = make_learner(learner, encoder, settings, self.sampler.steps * self.plan.epochs)
@@ -60,7 +58,7 @@ class LearnAndCluster(Method):
 
     def fit(self, collection: Collection, engine: Engine, start: Model | None = None) -> Outcome:
         encoder = make_encoder(self.settings.network, collection, start)
-        engine.train(SelfSupervised(encoder, self.learner, collection, self.settings))
+        engine.train(SelfSupervised("stage1", encoder, self.learner, collection, self.settings))
         return cluster_outcome(encoder, collection, self.settings.cluster, engine, method=self.settings.method)
 
     @classmethod

@@ -32,7 +32,6 @@ from newfound.nets.norm import frozen_statistics
 from newfound.nets.novelheads import NovelHeads
 from newfound.views.multiview import Crops
 
-
 SYMBOLS = {
     "views.domain": "symbolic",
     "views.extra_size": None,
