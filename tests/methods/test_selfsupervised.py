@@ -11,7 +11,6 @@ import torch.nn.functional as F
 from methods_tiny import chosen as chosen_apl
 from reference import matching as reference
 
-from newfound.data.collection import novel_tasks
 from newfound.data.digits import read_digits
 from newfound.engine.checkpoint import Checkpoints
 from newfound.engine.loop import Engine
@@ -31,12 +30,6 @@ def chosen(name, **changes):
     return resolve_settings(name, f"{name}-digits", quick | {k.replace("__", "."): v for k, v in changes.items()})
 
 
-def run(name, collection, folder=None, **changes):
-    checkpoints = Checkpoints(folder, Reporter(quiet=True)) if folder else None
-    engine = Engine(collection, torch.device("cpu"), checkpoints=checkpoints)
-    return run_method(chosen(name, **changes), collection, engine)
-
-
 def trained(name, collection, **changes):
     """The stage at the end of its training."""
     torch.manual_seed(0)
@@ -44,18 +37,6 @@ def trained(name, collection, **changes):
     stage = SelfSupervised("stage1", make_encoder(settings.network, collection, None), name, collection, settings)
     Engine(collection, torch.device("cpu")).train(stage)
     return stage
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_the_unlabelled_images_of_each_task_are_clustered_and_the_model_predicts_old_and_new(name, digits):
-    tasks = novel_tasks(5, ("A", 2, np.arange(120, 190)), ("B", 3, np.arange(190, 270)))
-    outcome = run(name, dataclasses.replace(digits, tasks=tasks))
-    assert set(outcome.assignments[:70]) == {5, 6}
-    assert set(outcome.assignments[70:]) == {7, 8, 9}
-    assert outcome.model.method == name
-    predicted = set(outcome.model.eval()(digits.test.images).argmax(1).tolist())
-    assert predicted & set(range(5))
-    assert predicted & set(range(5, 10))
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -84,16 +65,6 @@ def same(one, other):
     assert one.assignments.tolist() == other.assignments.tolist()
     theirs = other.model.state_dict()
     return all(torch.equal(value, theirs[name]) for name, value in one.model.state_dict().items())
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_a_stopped_run_resumes_bit_for_bit(name, digits, tmp_path, monkeypatch):
-    whole = run(name, digits, tmp_path / "whole")
-    with monkeypatch.context() as patch:
-        interrupted(patch, SelfSupervised, at=6)
-        with pytest.raises(Interrupted):
-            run(name, digits, tmp_path / "stopped")
-    assert same(whole, run(name, digits, tmp_path / "stopped"))
 
 
 @pytest.mark.parametrize("learner", METHODS)

@@ -1,0 +1,116 @@
+"""What holds for every method there is, found by itself: a new one is tested here without a line."""
+
+import dataclasses
+import os
+import signal
+
+import numpy as np
+import pytest
+import torch
+
+from newfound.config.settings import PlanSettings
+from newfound.data.collection import novel_tasks
+from newfound.data.look import Look
+from newfound.engine.checkpoint import Checkpoints
+from newfound.engine.loop import Engine, Training
+from newfound.errors import Interrupted
+from newfound.methods import get_method, method_names
+from newfound.methods.base import run_method
+from newfound.model import load_model
+from newfound.plan.recipe import default_recipe, resolve_settings
+from newfound.progress import Reporter
+
+TRAINED = [
+    name for name in method_names() if "images" in get_method(name).takes and "backbone" not in get_method(name).takes
+]
+
+
+def plans(settings):
+    """The names of the plans among the settings."""
+    return [
+        field.name for field in dataclasses.fields(settings) if isinstance(getattr(settings, field.name), PlanSettings)
+    ]
+
+
+def quick(name):
+    """The digits' recipe, two epochs a stage."""
+    settings = resolve_settings(name, f"{name}-digits", {})
+    changes = {f"{plan}.{key}": value for plan in plans(settings) for key, value in (("epochs", 2), ("batch", 48))}
+    return resolve_settings(name, f"{name}-digits", changes | {f"{plan}.warmup_epochs": 0 for plan in plans(settings)})
+
+
+def run(name, collection, folder):
+    engine = Engine(collection, torch.device("cpu"), checkpoints=Checkpoints(folder, Reporter(quiet=True)))
+    return run_method(quick(name), collection, engine)
+
+
+def stop_at(monkeypatch, steps):
+    """Have training stop, as by SIGTERM, at the step of that number, counted over all stages."""
+    real, done = Training._step, iter(range(10**6))
+
+    def stopping(self, index, images):
+        if next(done) == steps:
+            os.kill(os.getpid(), signal.SIGTERM)
+        real(self, index, images)
+
+    monkeypatch.setattr(Training, "_step", stopping)
+
+
+def count_steps(monkeypatch):
+    counted, real = [], Training._step
+
+    def counting(self, index, images):
+        counted.append(self.stage.name)
+        real(self, index, images)
+
+    monkeypatch.setattr(Training, "_step", counting)
+    return counted
+
+
+@pytest.mark.parametrize("name", TRAINED)
+def test_it_keeps_to_each_task_saves_its_model_and_resumes_bit_for_bit_in_every_stage(
+    name, digits, tmp_path, monkeypatch
+):
+    tasks = novel_tasks(5, ("A", 2, np.arange(120, 190)), ("B", 3, np.arange(190, 270)))
+    collection = dataclasses.replace(digits, tasks=tasks)
+    with monkeypatch.context() as patch:
+        counted = count_steps(patch)
+        whole = run(name, collection, tmp_path / "whole")
+    assert set(whole.assignments[:70]) <= {5, 6}
+    assert set(whole.assignments[70:]) <= {7, 8, 9}
+    assert whole.confidence.min() >= 0
+    assert whole.confidence.max() <= 1
+    assert whole.model.method == name
+
+    whole.model.save(tmp_path / "model")
+    loaded, images = load_model(tmp_path / "model"), collection.test.images[:50]
+    with torch.no_grad():
+        assert torch.equal(loaded(images), whole.model.eval()(images))
+
+    stages = list(dict.fromkeys(counted))
+    for number, stage in enumerate(stages):
+        folder = tmp_path / f"stopped-{number}"
+        with monkeypatch.context() as patch:
+            stop_at(patch, counted.index(stage) + 1)
+            with pytest.raises(Interrupted, match=f"of {stage}$"):
+                run(name, collection, folder)
+        again = run(name, collection, folder)
+        assert again.assignments.tolist() == whole.assignments.tolist()
+        theirs = again.model.state_dict()
+        assert all(torch.equal(value, theirs[key]) for key, value in whole.model.state_dict().items()), stage
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("domain", ["natural", "symbolic"])
+@pytest.mark.parametrize("name", TRAINED)
+def test_what_it_takes_for_folders_can_be_run(name, domain, device):
+    seen = Look(images=300, side=40, background=250, share=0.8, colour=0.0)
+    method = get_method(name)
+    changes = {}
+    for fit in method.fitted(seen, domain, device, {}):
+        changes |= fit.changes
+    settings = resolve_settings(name, default_recipe(name, "folder", f"folder-{domain}"), changes)
+    made = method(settings)
+    made.check_settings()
+    made.check((3, settings.data.size, settings.data.size))
+    assert hasattr(settings, method.stretched)
