@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from newfound._version import __version__
+from newfound.process import set_up
 
 if TYPE_CHECKING:
     from newfound.errors import UserError
     from newfound.estimator import APL, Discoverer, load
     from newfound.runs.discovery import Discovery, discover, resume
 
-if "OMP_WAIT_POLICY" not in os.environ:
-    # OpenMP's threads spin this often before they sleep; read when torch is imported. By default they spin for long,
-    # which on two cores that other programs use too cost three quarters of the speed.
-    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+set_up()
 
 _PLACES = {
     "APL": "newfound.estimator",

@@ -48,7 +48,7 @@ def test_a_collection_holds_no_answer_and_no_name():
 
 
 LAYERS = (
-    "_version errors progress files",
+    "_version errors process progress files",
     "config",
     "data views nets losses cluster evaluate",
     "engine model",
