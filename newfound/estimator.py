@@ -209,10 +209,11 @@ class Discoverer(ClusterMixin, BaseEstimator):
 
     def score(self, images: Images, truth: Sequence[Any]) -> float:
         """Clustering accuracy of ``predict``: the share of images that agree with the truth under the best matching of
-        categories, old and new alike."""
+        categories, old and new alike. Images whose truth is unknown (-1, NaN or None) do not count."""
         check_is_fitted(self, "model_")
-        _, true = np.unique(np.asarray(truth), return_inverse=True)
-        return clustering_accuracy(self._apply(images, self.model_.forward).argmax(1).numpy(), true)
+        found = self._apply(images, self.model_.forward).argmax(1).numpy()
+        _, true = _number_labels(truth, len(found))
+        return clustering_accuracy(found[true >= 0], true[true >= 0])
 
     def save(self, folder: str | Path) -> None:
         """Write the model (weights and description) to a folder; ``newfound.load`` gives it back."""

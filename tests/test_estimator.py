@@ -51,6 +51,13 @@ def test_predictions_follow_the_columns_of_the_probabilities(fitted, digits):
     assert 0.5 < fitted.score(images, truth) <= 1
 
 
+def test_images_of_unknown_truth_do_not_count_in_the_score(fitted, digits):
+    images, _, truth = digits
+    partly = np.where(np.arange(len(truth)) % 3 == 0, -1, truth)
+    known = partly >= 0
+    assert fitted.score(images, partly) == fitted.score(images[known], truth[known])
+
+
 def test_the_same_seed_gives_the_same_labels_and_another_seed_another_network(fitted, digits):
     images, labels, _ = digits
     again = clone(fitted).fit(images, labels)

@@ -9,9 +9,10 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
+from typer.core import TyperCommand
 
 from newfound._version import __version__
 from newfound.cli.printing import print_discovery, print_figures, print_methods, print_summary, write
@@ -52,6 +53,18 @@ class _Stopped(Exception):
     """An interruption on its way out, past typer, which would end without a word."""
 
 
+class _Once(TyperCommand):
+    """A command that refuses an option given twice; otherwise the last one would win without a word."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        given = [word.partition("=")[0] for word in args]
+        for option in self.params:
+            names = [name for name in option.opts if sum(word == name for word in given) > 1]
+            if names and not getattr(option, "multiple", False) and not getattr(option, "is_flag", False):
+                raise UserError(f"{names[0]} is given more than once: give it once")
+        return super().parse_args(ctx, args)
+
+
 def _to_the_end(call: Callable[[], T]) -> T:
     """What the call gives; where it was interrupted, the sentence that says how to go on."""
     try:
@@ -75,7 +88,7 @@ def root(
     pass
 
 
-@app.command()
+@app.command(cls=_Once)
 def demo(
     out: Annotated[Path | None, typer.Option(help="The run folder; by default a new newfound-demo here.")] = None,
     method: Method = "apl",
@@ -94,7 +107,7 @@ def demo(
         table.print()
 
 
-@app.command()
+@app.command(cls=_Once)
 def discover(
     out: Annotated[Path, typer.Option(help="The run folder to make.")],
     labelled: Annotated[Path | None, typer.Option(help="Images you know: one folder a category.")] = None,
@@ -173,7 +186,7 @@ def discover(
     print_discovery(found, as_json)
 
 
-@app.command()
+@app.command(cls=_Once)
 def resume(
     run: RunFolder,
     device: Annotated[
@@ -188,7 +201,7 @@ def resume(
     print_discovery(_to_the_end(lambda: go_on(run, device=device, reporter=Reporter(quiet))), as_json)
 
 
-@app.command()
+@app.command(cls=_Once)
 def evaluate(
     run: RunFolder,
     answers: Annotated[Path | None, typer.Option(help="CSV file image,label with the truth.")] = None,
@@ -206,7 +219,7 @@ def evaluate(
         print_figures(figures)
 
 
-@app.command()
+@app.command(cls=_Once)
 def predict(
     run: RunFolder,
     images: Annotated[list[Path], typer.Argument(help="Images, folders of images, or - for a list on standard input.")],
@@ -246,7 +259,7 @@ def predict(
     _to_the_end(work)
 
 
-@app.command()
+@app.command(cls=_Once)
 def export(
     run: RunFolder,
     to: Annotated[Path, typer.Option(help="The folder to make, with a folder for each category.")],
@@ -272,7 +285,7 @@ def export(
         write(f"{to / name}  {images:,} images\n")
 
 
-@app.command()
+@app.command(cls=_Once)
 def report(run: RunFolder, device: Device = "auto", quiet: Quiet = False, as_json: Json = False) -> None:
     """Make the page of a finished run again: RUN/report.html."""
     from newfound.runs.again import report as make
@@ -284,7 +297,7 @@ def report(run: RunFolder, device: Device = "auto", quiet: Quiet = False, as_jso
         write(f"{page}\n")
 
 
-@app.command()
+@app.command(cls=_Once)
 def methods(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One method, in full.")] = None,
     as_json: Json = False,
@@ -304,7 +317,7 @@ def methods(
         print_methods(found, in_full=name is not None)
 
 
-@data_app.command("list")
+@data_app.command("list", cls=_Once)
 def data_list(as_json: Json = False) -> None:
     """List the data sets there are."""
     from newfound.data.sources import DATASETS
@@ -316,7 +329,7 @@ def data_list(as_json: Json = False) -> None:
         print(f"{name}: {known.summary}")
 
 
-@data_app.command("get")
+@data_app.command("get", cls=_Once)
 def data_get(
     name: DataName,
     to: Annotated[Path, typer.Option(help="The folder to put the data set's files in.")],
@@ -329,7 +342,7 @@ def data_get(
         write(f"{path}\n")
 
 
-@data_app.command("check")
+@data_app.command("check", cls=_Once)
 def data_check(
     name: DataName,
     data: Annotated[Path | None, typer.Option(help="The folder that the data set's files are in.")] = None,

@@ -205,6 +205,14 @@ def test_images_that_the_network_cannot_take_leave_no_run(newfound, trees, more)
     assert not (trees / "run").exists()
 
 
+@pytest.mark.parametrize("again", [["--labelled", "other"], ["--novel=3"], ["--seed", "1", "--seed", "2"]])
+def test_an_option_given_twice_is_refused_but_settings_may_be_many(newfound, trees, again):
+    refused(newfound(*folders(trees, *again)), f"{again[0].partition('=')[0]} is given more than once: give it once")
+    assert not (trees / "run").exists()
+    many = folders(trees, "--set", "stage1.epochs=1", "--set", "stage1.speed=3")
+    refused(newfound(*many), "speed")
+
+
 def test_views_that_cannot_be_made_leave_no_run(newfound, trees):
     views = ["--set", "data.size=72", "--set", "views.extra_size=4"]
     found = newfound(
@@ -476,7 +484,7 @@ def test_a_full_disk_costs_nothing_that_was_done(newfound, trees, monkeypatch, a
         files = embeddings.write(trees / "data")
         words = ["discover", *(f"--{name}={path}" for name, path in files.items()), "--novel", 4, *FEATURES]
     else:
-        words = folders(trees, *KMEANS)[:-2]
+        words = [*folders(trees)[:-2], *KMEANS]
     run = trees / "full"
     with disk_that_fills(after, monkeypatch):
         found = newfound(*words, "--out", run)

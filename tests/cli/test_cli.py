@@ -1,5 +1,6 @@
 import errno
 import json
+import resource
 import subprocess
 import sys
 import time
@@ -69,10 +70,11 @@ def folders(tmp_path):
 def test_help_takes_less_than_half_a_second():
     times = []
     for _ in range(3):
-        began = time.monotonic()
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
         assert newfound("--help").returncode == 0
-        times.append(time.monotonic() - began)
-    assert min(times) < 0.5, times
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(times) < 0.5, times  # of the processor: others may use it too
 
 
 def test_importing_newfound_imports_no_torch():
