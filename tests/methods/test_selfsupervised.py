@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from methods_tiny import chosen as chosen_apl
 from reference import matching as reference
 
+from newfound.cluster.chosen import cluster
 from newfound.data.digits import read_digits
 from newfound.engine.checkpoint import Checkpoints
 from newfound.engine.loop import Engine
@@ -112,15 +113,25 @@ def test_learning_tells_the_turns_of_images_it_has_never_seen():
     assert min(float(one.mean()) for one in told) > 0.5, "no turn is taken for another throughout"
 
 
+def accuracy_on_known_digits(name, seed, **changes):
+    """Of clusters of the even digits, whose labels training has not seen. The odd ones, which are the novel ones, tell
+    less: of an untrained network's clusters 87 % are right with one seed, and 61 % with another."""
+    collection = read_digits(seed).collection
+    settings = resolve_settings(name, f"{name}-digits", changes)
+    engine = Engine(collection, torch.device("cpu"), seed=seed)
+    torch.manual_seed(seed)
+    stage = SelfSupervised("stage1", make_encoder(settings.network, collection, None), name, collection, settings)
+    engine.train(stage)
+    features = engine.features(stage.encoder, engine.train_images.take(collection.labelled), title="")
+    found = cluster(F.normalize(features), 5, settings.cluster, seed).labels
+    return reference.accuracy(found.tolist(), collection.labels[: collection.n_labelled].tolist())
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1])
-def test_clusters_of_what_simclr_learned_are_more_accurate_than_those_of_an_untrained_network(seed):
-    reading = read_digits(seed)
-
-    def accuracy(**changes):
-        settings = resolve_settings("simclr", "simclr-digits", changes)
-        engine = Engine(reading.collection, torch.device("cpu"), seed=seed)
-        found = run_method(settings, reading.collection, engine).assignments
-        return reference.accuracy(found.tolist(), reading.answers.unlabelled)
-
-    assert accuracy() > accuracy(**{"stage1.lr": 0, "stage1.epochs": 1}) + 0.05
+@pytest.mark.parametrize("name", ["simclr", "moco", "mocov2"])
+def test_clusters_of_what_was_learned_are_more_accurate_than_those_of_an_untrained_network(name):
+    learned, untrained = (
+        sum(accuracy_on_known_digits(name, seed, **changes) for seed in (0, 1)) / 2
+        for changes in ({}, {"stage1.lr": 0, "stage1.epochs": 1})
+    )
+    assert learned > untrained + 0.05
