@@ -4,13 +4,17 @@ from newfound.losses.angular import separation
 from newfound.losses.contrastive import info_nce, nt_xent
 from newfound.losses.distillation import self_distillation
 from newfound.losses.divergence import inter_class, intra_class
+from newfound.losses.ensemble import TemporalEnsemble
 from newfound.losses.pairwise import pair_divergence, pair_likelihood
 from newfound.losses.prototypical import prototypical
 from newfound.losses.rectified import rectified_cross_entropy
 from newfound.losses.soft import soft_cross_entropy
+from newfound.losses.studentt import cluster_divergence, sharpen, soft_assignment
 from newfound.losses.swapped import swapped_prediction
 
 __all__ = [
+    "TemporalEnsemble",
+    "cluster_divergence",
     "info_nce",
     "inter_class",
     "intra_class",
@@ -21,6 +25,8 @@ __all__ = [
     "rectified_cross_entropy",
     "self_distillation",
     "separation",
+    "sharpen",
+    "soft_assignment",
     "soft_cross_entropy",
     "swapped_prediction",
 ]

@@ -1,0 +1,44 @@
+"""Soft assignments to cluster centres, the sharper targets made of them, and the divergence between the two."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+TINY = torch.finfo(torch.float32).tiny
+
+
+def soft_assignment(vectors: Tensor, centres: Tensor, allowed: Tensor | None = None) -> Tensor:
+    """The probability [n, K] of each cluster, from vectors [n, D] and the clusters' centres [K, D].
+
+    q of DEC (Xie et al. 2016) and DTC (Han et al. 2019): q_ik is proportional to 1 / (1 + ||z_i - mu_k||²), Student's t
+    with one degree of freedom. Where ``allowed`` [n, K] (bool) is false, it is 0.
+    """
+    with torch.autocast(vectors.device.type, enabled=False):
+        vectors, centres = vectors.float(), centres.float()
+        lengths = vectors.square().sum(1, keepdim=True) + centres.square().sum(1)
+        distances = (lengths - 2 * vectors @ centres.T).clamp_min(0)
+    near = 1 / (1 + distances)
+    near = near if allowed is None else near * allowed
+    return near / near.sum(1, keepdim=True)
+
+
+def sharpen(assignment: Tensor) -> Tensor:
+    """Targets [n, K] that are surer than the soft assignment [n, K] of all images: no gradient goes through them.
+
+    p of DEC and DTC: p_ik is proportional to q_ik² / sum_i q_ik. The sum keeps large clusters from growing.
+    """
+    q = assignment.detach().float()
+    weight = q.square() / q.sum(0).clamp_min(TINY)
+    return weight / weight.sum(1, keepdim=True)
+
+
+def cluster_divergence(targets: Tensor, assignment: Tensor) -> Tensor:
+    """KL(p || q) (a scalar) of targets p [n, K] from assignments q [n, K], divided by n K.
+
+    The loss of DTC in the scale of its published code, where it is a mean over images and clusters: the weights of the
+    terms beside it are meant for that. Clusters that an image may not have, with p = q = 0, add nothing.
+    """
+    log_q = assignment.float().clamp_min(TINY).log()
+    return F.kl_div(log_q, targets.float(), reduction="none").mean()

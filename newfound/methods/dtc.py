@@ -1,0 +1,259 @@
+"""Start from clusters of features that the labelled images taught, and learn towards ever surer assignments to them.
+
+DTC, with its four variants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from newfound import nets
+from newfound.cluster.pca import principal_components
+from newfound.config.settings import ClusterSettings, PlanSettings, number
+from newfound.data.collection import Collection
+from newfound.data.look import Look
+from newfound.engine.loop import Engine
+from newfound.engine.sampler import unlabelled_sampler
+from newfound.engine.schedule import ramp_up, value_at
+from newfound.engine.stage import Batch, Stage
+from newfound.losses import TemporalEnsemble, cluster_divergence, sharpen, soft_assignment
+from newfound.methods.base import Fit, Method, Outcome, fit_background, fit_network
+from newfound.methods.parts.clusters import find_clusters
+from newfound.methods.parts.encoder import make_encoder
+from newfound.methods.parts.joint import joint_outcome
+from newfound.methods.parts.pretraining import PretrainedSettings, learn_labels, learn_turns
+from newfound.methods.parts.tasks import allowed_categories, by_task
+from newfound.methods.parts.views import make_views
+from newfound.model import Encoder, Model
+from newfound.nets.thaw import thaw
+from newfound.views.multiview import FirstView, MultiViews
+
+
+@dataclass(frozen=True)
+class DTCSettings(PretrainedSettings):
+    """Supervised training, clusters, a warm-up towards them, discovery, and a classifier over old and new."""
+
+    method: str = "dtc"
+    variant: Literal["baseline", "pi", "te", "tep"] = "pi"
+    """What discovery has beside its targets: nothing; another view of the image is to be assigned alike (PI); each
+    image is to be assigned as it was on average (TE); the targets are made from that average (TEP)."""
+    hidden: int = number(0, 0, 2**14)
+    """Units of the hidden layer between features and clusters; 0 for none."""
+    plain: bool = False
+    """Whether the targets are learned from images as they are, instead of random views."""
+    interval: int = number(5, 1, 10**6)
+    """Epochs of discovery after which the targets are made anew."""
+    sharpening: float = number(1.0, 0)
+    """Weight of the divergence from the targets in discovery."""
+    consistency: float = number(10.0, 0)
+    """Weight of PI's and TE's own term, once it has risen."""
+    rising: float = number(5.0, 0, 10**6)
+    """Epochs in which that weight rises."""
+    momentum: float = number(0.6, 0, 0.999)
+    """Of the average over epochs (TE, TEP)."""
+    warmup: PlanSettings = PlanSettings(epochs=10, batch=128, lr=0.1, schedule="constant")
+    discovery: PlanSettings = PlanSettings(epochs=100, batch=128, lr=0.05, schedule="constant")
+    joint: PlanSettings = PlanSettings(epochs=20, batch=256, lr=0.05)
+
+
+@dataclass(frozen=True)
+class ClusterViews:
+    """Views [V, n, C, S, S] of images: one, or two where there is a ``pair``. The first is the image itself where it is
+    ``plain``; the others are random."""
+
+    views: MultiViews
+    plain: bool
+    pair: bool
+
+    def draw(self, generator: torch.Generator, n: int, t: Tensor) -> dict[str, Tensor]:
+        return self.views.draw(generator, n, t)
+
+    def apply(self, images: Tensor, parameters: dict[str, Tensor]) -> Tensor:
+        itself = images[None].float() / 255 if self.plain else None
+        if itself is not None and not self.pair:
+            return itself
+        whole = self.views.apply(images, parameters).whole
+        if itself is not None:
+            return torch.cat([itself, whole[1:]])
+        return whole if self.pair else whole[:1]
+
+
+class ClusterHead(nn.Module):
+    """Assignments [n, K] of features [n, D] to all tasks' clusters, each task's in a space of its own.
+
+    A task of k clusters has k of the K outputs for its vectors, and its centres are 0 elsewhere. An image's outputs
+    for other tasks are set to 0, so they move nothing.
+    """
+
+    def __init__(self, width: int, hidden: int, centres: Tensor) -> None:
+        super().__init__()
+        last = nn.Linear(hidden or width, len(centres))
+        between = [nn.Linear(width, hidden), nn.BatchNorm1d(hidden), nn.ReLU()] if hidden else []
+        self.project = nn.Sequential(*between, last)
+        self.centres = nn.Parameter(centres.clone())
+
+    def forward(self, features: Tensor, allowed: Tensor) -> Tensor:
+        with torch.autocast(features.device.type, enabled=False):
+            vectors = self.project(features.float()) * allowed
+        return soft_assignment(vectors, self.centres, allowed)
+
+
+class Clustered(Stage):
+    """Learn fixed targets [n_unlabelled, K]: the warm-up, in which a fresh head finds the clusters of the features."""
+
+    name = "warmup"
+    targets: Tensor
+    allowed: Tensor
+
+    def __init__(
+        self, encoder: Encoder, head: ClusterHead, collection: Collection, chosen: DTCSettings, targets: Tensor,
+        *, pair: bool = False,
+    ) -> None:  # fmt: skip
+        """With a ``pair`` an image has two views."""
+        super().__init__()
+        self.encoder, self.head, self.chosen, self.plan = encoder, head, chosen, getattr(chosen, self.name)
+        self.views = ClusterViews(make_views(chosen.views, encoder.size, extra=0), chosen.plain, pair)
+        self.sampler = unlabelled_sampler(collection, self.plan.batch)
+        self.n_labelled = collection.n_labelled
+        self.register_buffer("targets", targets)
+        self.register_buffer("allowed", allowed_categories(collection)[1], persistent=False)
+
+    def step(self, batch: Batch, t: Tensor) -> dict[str, Tensor]:
+        rows = batch.index - self.n_labelled
+        assigned = self.assign(batch.views, rows)[0]
+        loss = self.mean(cluster_divergence(self.targets[rows], assigned), rows)
+        return {"loss": loss, "certainty": assigned.detach().amax(1).mean()}
+
+    def assign(self, views: Tensor, rows: Tensor) -> Tensor:
+        """Assignments [V, n, K] of views [V, n, C, S, S] of the unlabelled images ``rows`` [n]."""
+        allowed = self.allowed[rows].repeat(len(views), 1)
+        return self.head(self.encoder(views.flatten(0, 1)), allowed).unflatten(0, (len(views), -1))
+
+    def mean(self, over_all: Tensor, rows: Tensor) -> Tensor:
+        """A mean over the categories of all tasks as one over those that the images may have: others add 0 to it."""
+        return over_all / self.allowed[rows].float().mean()
+
+
+class Discovery(Clustered):
+    """Learn targets that are made anew from time to time, with the variant's own term."""
+
+    name = "discovery"
+    ramp: Tensor
+
+    def __init__(
+        self, encoder: Encoder, head: ClusterHead, collection: Collection, chosen: DTCSettings, targets: Tensor
+    ) -> None:
+        super().__init__(encoder, head, collection, chosen, targets, pair=chosen.variant == "pi")
+        averaged = chosen.variant in ("te", "tep")
+        self.ensemble = TemporalEnsemble(len(targets), collection.n_novel, chosen.momentum) if averaged else None
+        weights = ramp_up(chosen.consistency, chosen.rising, self.plan.epochs, self.sampler.steps)
+        self.register_buffer("ramp", torch.from_numpy(weights).float(), persistent=False)
+
+    @torch.no_grad()
+    def before_epoch(self, epoch: int, engine: Engine) -> None:
+        """Bring the averages up to date, and make new targets every few epochs.
+
+        The averages begin with the assignments before the first epoch.
+        """
+        if self.ensemble is not None:
+            if epoch == 0:
+                self.ensemble.latest.copy_(read_assignments(self.encoder, self.head, self.allowed, engine))
+            self.ensemble.update()
+        if epoch % self.chosen.interval == 0:
+            if self.ensemble is not None and self.chosen.variant == "tep":
+                assigned = self.ensemble.of(slice(None))
+            else:
+                assigned = read_assignments(self.encoder, self.head, self.allowed, engine)
+            self.targets.copy_(sharpen(assigned))
+
+    def step(self, batch: Batch, t: Tensor) -> dict[str, Tensor]:
+        rows = batch.index - self.n_labelled
+        assigned, *others = self.assign(batch.views, rows)
+        parts = {"divergence": self.mean(cluster_divergence(self.targets[rows], assigned), rows)}
+        loss = self.chosen.sharpening * parts["divergence"]
+        if self.ensemble is not None and self.chosen.variant == "te":
+            others = [self.ensemble.of(rows)]
+        if others:
+            parts["consistency"] = self.mean(F.mse_loss(assigned, others[0]), rows)
+            loss = loss + value_at(self.ramp, t) * parts["consistency"]
+        if self.ensemble is not None:
+            self.ensemble.record(rows, assigned)
+        return {"loss": loss, **parts, "certainty": assigned.detach().amax(1).mean()}
+
+
+@torch.no_grad()
+def read_assignments(encoder: Encoder, head: ClusterHead, allowed: Tensor, engine: Engine) -> Tensor:
+    """The assignments [n_unlabelled, K] of the unlabelled images as they are."""
+    images = engine.train_images.take(engine.collection.unlabelled)
+    features = engine.features(encoder, images, title="reading features")
+    return head.eval()(features, allowed)
+
+
+def reduce(features: Tensor, collection: Collection) -> Tensor:
+    """Features [n_unlabelled, D] in as many dimensions as there are novel categories, [n_unlabelled, K]: each task's
+    principal components in the columns of its own categories, 0 in the others."""
+    reduced = features.new_zeros(len(features), collection.n_novel)
+    for _, rows, own in by_task(collection, features.device):
+        reduced[rows, own] = principal_components(features[rows], own.stop - own.start)
+    return reduced
+
+
+class DTC(Method):
+    """Deep transfer clustering: supervised features, clusters of the unlabelled images in few dimensions, and a network
+    that learns to assign to these clusters, and to be sure of it."""
+
+    Settings = DTCSettings
+    reference = "Han et al., Learning to Discover Novel Visual Categories via Deep Transfer Clustering, ICCV"
+    year = 2019
+    stretched = "discovery"
+
+    def fit(self, collection: Collection, engine: Engine, start: Model | None = None) -> Outcome:
+        chosen: DTCSettings = self.settings
+        encoder = make_encoder(chosen.network, collection, start)
+        learn_turns(encoder, collection, chosen, engine)
+        learn_labels(encoder, collection, chosen, engine)
+        allowed = allowed_categories(collection)[1].to(engine.device)
+        features = engine.features(encoder, engine.train_images, title="reading features")
+        reduced = reduce(features[collection.n_labelled :], collection)
+        clusters, centres, _ = find_clusters(reduced, collection, ClusterSettings(), engine)
+        head = ClusterHead(encoder.width, chosen.hidden, centres.cpu())
+        targets = sharpen(soft_assignment(reduced, centres, allowed))
+        engine.train(Clustered(encoder, head, collection, chosen, targets))
+        warm = read_assignments(encoder, head, allowed, engine)
+        engine.train(Discovery(encoder, head, collection, chosen, targets))
+        n_known = len(collection.classes)
+        confidence, found = read_assignments(encoder, head, allowed, engine).max(1)
+        views = FirstView(make_views(chosen.views, encoder.size, extra=0))
+        outcome = joint_outcome(
+            encoder, (n_known + found).cpu().numpy(), confidence.cpu().numpy(), collection, chosen.joint, views, engine,
+            method="dtc",
+        )  # fmt: skip
+        earlier = {"clusters": clusters.cpu().numpy(), "warmup": (n_known + warm.argmax(1)).cpu().numpy()}
+        return replace(outcome, earlier=earlier, features_before_stage2=features)
+
+    @classmethod
+    def fitted(cls, look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
+        fits = [*fit_network(domain, device, given), *super().fitted(look, domain, device, given)]
+        if domain == "symbolic":
+            fits.append(Fit({"views.domain": "symbolic", "views.padded": 0.0}))
+            fits += [] if "views.fill" in given else [fit_background(look, "views.fill")]
+        return fits
+
+    def check(self, shape: tuple[int, int, int]) -> None:
+        """Stop where the network cannot take images of that shape or has too few blocks, or where views cannot be
+        made."""
+        super().check(shape)
+        make_views(self.settings.views, shape[1], extra=0)
+        if self.settings.self_supervision:
+            with torch.random.fork_rng(devices=[]):
+                net = nets.build(self.settings.network, *shape[:2])
+            thaw(net, self.settings.tuned_blocks, setting="tuned_blocks")
+
+    def later_epochs(self) -> int:
+        return int(self.settings.joint.epochs)
