@@ -9,7 +9,7 @@ from newfound.losses.pairwise import pair_divergence, pair_likelihood
 from newfound.losses.prototypical import prototypical
 from newfound.losses.rectified import rectified_cross_entropy
 from newfound.losses.soft import soft_cross_entropy
-from newfound.losses.studentt import cluster_divergence, sharpen, soft_assignment
+from newfound.losses.studentt import cluster_divergence, sharpen, soft_assignment, squared_difference
 from newfound.losses.swapped import swapped_prediction
 
 __all__ = [
@@ -28,5 +28,6 @@ __all__ = [
     "sharpen",
     "soft_assignment",
     "soft_cross_entropy",
+    "squared_difference",
     "swapped_prediction",
 ]

@@ -34,11 +34,24 @@ def sharpen(assignment: Tensor) -> Tensor:
     return weight / weight.sum(1, keepdim=True)
 
 
-def cluster_divergence(targets: Tensor, assignment: Tensor) -> Tensor:
-    """KL(p || q) (a scalar) of targets p [n, K] from assignments q [n, K], divided by n K.
+def cluster_divergence(targets: Tensor, assignment: Tensor, allowed: Tensor | None = None) -> Tensor:
+    """KL(p || q) (a scalar) of targets p [n, K] from assignments q [n, K], divided by K; the mean over images.
 
-    The loss of DTC in the scale of its published code, where it is a mean over images and clusters: the weights of the
-    terms beside it are meant for that. Clusters that an image may not have, with p = q = 0, add nothing.
+    The loss of DTC in the scale of its published code, which divides by the number of clusters too: the weights of the
+    terms beside it are meant for that. With ``allowed`` [n, K] (bool) an image has only those clusters.
     """
     log_q = assignment.float().clamp_min(TINY).log()
-    return F.kl_div(log_q, targets.float(), reduction="none").mean()
+    return _mean(F.kl_div(log_q, targets.float(), reduction="none"), allowed)
+
+
+def squared_difference(assignment: Tensor, other: Tensor, allowed: Tensor | None = None) -> Tensor:
+    """The mean over images and clusters (a scalar) of the squared difference of two assignments [n, K].
+
+    The consistency of DTC's variants PI and TE. With ``allowed`` [n, K] (bool) an image has only those clusters.
+    """
+    return _mean((assignment.float() - other.float()).square(), allowed)
+
+
+def _mean(values: Tensor, allowed: Tensor | None) -> Tensor:
+    """The mean over images of each one's mean over its clusters, of values [n, K] that are 0 for all others."""
+    return values.mean() if allowed is None else (values.sum(1) / allowed.sum(1)).mean()

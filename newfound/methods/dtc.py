@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from newfound import nets
@@ -19,10 +18,10 @@ from newfound.config.settings import ClusterSettings, PlanSettings, number
 from newfound.data.collection import Collection
 from newfound.data.look import Look
 from newfound.engine.loop import Engine
-from newfound.engine.sampler import unlabelled_sampler
+from newfound.engine.sampler import Sampler, Stream
 from newfound.engine.schedule import ramp_up, value_at
 from newfound.engine.stage import Batch, Stage
-from newfound.losses import TemporalEnsemble, cluster_divergence, sharpen, soft_assignment
+from newfound.losses import TemporalEnsemble, cluster_divergence, sharpen, soft_assignment, squared_difference
 from newfound.methods.base import Fit, Method, Outcome, fit_background, fit_network
 from newfound.methods.parts.clusters import find_clusters
 from newfound.methods.parts.encoder import make_encoder
@@ -119,7 +118,9 @@ class Clustered(Stage):
         super().__init__()
         self.encoder, self.head, self.chosen, self.plan = encoder, head, chosen, getattr(chosen, self.name)
         self.views = ClusterViews(make_views(chosen.views, encoder.size, extra=0), chosen.plain, pair)
-        self.sampler = unlabelled_sampler(collection, self.plan.batch)
+        # Images of all tasks together, as when features are read: statistics of batch norm are those of all.
+        stream = Stream(collection.unlabelled, min(self.plan.batch, collection.n_unlabelled))
+        self.sampler = Sampler([stream], n_known=0)
         self.n_labelled = collection.n_labelled
         self.register_buffer("targets", targets)
         self.register_buffer("allowed", allowed_categories(collection)[1], persistent=False)
@@ -127,17 +128,13 @@ class Clustered(Stage):
     def step(self, batch: Batch, t: Tensor) -> dict[str, Tensor]:
         rows = batch.index - self.n_labelled
         assigned = self.assign(batch.views, rows)[0]
-        loss = self.mean(cluster_divergence(self.targets[rows], assigned), rows)
+        loss = cluster_divergence(self.targets[rows], assigned, self.allowed[rows])
         return {"loss": loss, "certainty": assigned.detach().amax(1).mean()}
 
     def assign(self, views: Tensor, rows: Tensor) -> Tensor:
         """Assignments [V, n, K] of views [V, n, C, S, S] of the unlabelled images ``rows`` [n]."""
         allowed = self.allowed[rows].repeat(len(views), 1)
         return self.head(self.encoder(views.flatten(0, 1)), allowed).unflatten(0, (len(views), -1))
-
-    def mean(self, over_all: Tensor, rows: Tensor) -> Tensor:
-        """A mean over the categories of all tasks as one over those that the images may have: others add 0 to it."""
-        return over_all / self.allowed[rows].float().mean()
 
 
 class Discovery(Clustered):
@@ -174,13 +171,14 @@ class Discovery(Clustered):
 
     def step(self, batch: Batch, t: Tensor) -> dict[str, Tensor]:
         rows = batch.index - self.n_labelled
+        allowed = self.allowed[rows]
         assigned, *others = self.assign(batch.views, rows)
-        parts = {"divergence": self.mean(cluster_divergence(self.targets[rows], assigned), rows)}
+        parts = {"divergence": cluster_divergence(self.targets[rows], assigned, allowed)}
         loss = self.chosen.sharpening * parts["divergence"]
         if self.ensemble is not None and self.chosen.variant == "te":
             others = [self.ensemble.of(rows)]
         if others:
-            parts["consistency"] = self.mean(F.mse_loss(assigned, others[0]), rows)
+            parts["consistency"] = squared_difference(assigned, others[0], allowed)
             loss = loss + value_at(self.ramp, t) * parts["consistency"]
         if self.ensemble is not None:
             self.ensemble.record(rows, assigned)

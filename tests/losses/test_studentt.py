@@ -2,7 +2,7 @@ import pytest
 import torch
 from reference import studentt as reference
 
-from newfound.losses import TemporalEnsemble, cluster_divergence, sharpen, soft_assignment
+from newfound.losses import TemporalEnsemble, cluster_divergence, sharpen, soft_assignment, squared_difference
 
 
 def random(*shape, seed=0):
@@ -40,10 +40,22 @@ def test_the_divergence_has_value_and_gradient_of_the_plain_reference(allowed):
     vectors, centres = (2 * random(4, 3)).requires_grad_(), random(5, 3, seed=1).requires_grad_()
     targets = reference.sharpen(reference.assignment(random(4, 3, seed=2), random(5, 3, seed=3), allowed))
     alike(
-        lambda z, mu: cluster_divergence(targets.float(), soft_assignment(z, mu, allowed)),
-        lambda z, mu: reference.divergence(targets, reference.assignment(z, mu, allowed)),
+        lambda z, mu: cluster_divergence(targets.float(), soft_assignment(z, mu, allowed), allowed),
+        lambda z, mu: reference.divergence(targets, reference.assignment(z, mu, allowed), allowed),
         vectors,
         centres,
+    )
+
+
+@pytest.mark.parametrize("allowed", [None, ALLOWED], ids=["all", "some"])
+def test_the_squared_difference_has_value_and_gradient_of_the_plain_reference(allowed):
+    one, other = (random(4, 5, seed=s).softmax(1) for s in range(2))
+    one, other = (q if allowed is None else q * allowed for q in (one, other))
+    alike(
+        lambda a, b: squared_difference(a, b, allowed),
+        lambda a, b: reference.squared_difference(a, b, allowed),
+        one.requires_grad_(),
+        other.requires_grad_(),
     )
 
 

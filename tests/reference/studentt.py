@@ -23,12 +23,20 @@ def sharpen(assignment):
     return torch.stack(rows)
 
 
-def divergence(targets, assignment):
+def divergence(targets, assignment, allowed=None):
+    return _mean(lambda p, q: p * (p.log() - q.log()), targets, assignment, allowed)
+
+
+def squared_difference(one, other, allowed=None):
+    return _mean(lambda p, q: (p - q) ** 2, one, other, allowed)
+
+
+def _mean(function, first, second, allowed):
     total = 0
-    for p, q in zip(targets, assignment, strict=True):
-        for a, b in zip(p, q, strict=True):
-            total += a * (a.log() - b.log()) if a > 0 else b * 0
-    return total / assignment.numel()
+    for i, (p, q) in enumerate(zip(first, second, strict=True)):
+        own = [c for c in range(len(p)) if allowed is None or allowed[i][c]]
+        total += sum(function(p[c], q[c]) for c in own) / len(own)
+    return total / len(first)
 
 
 def ensemble(predictions, momentum):
