@@ -337,7 +337,7 @@ def test_the_classifier_over_old_and_new_follows_discovery(digits):
 @pytest.mark.parametrize("seed", [0, 1])
 def test_surer_targets_make_better_categories_than_the_clusters_and_than_consistency_alone(digits, seed):
     truth = read_digits(0).answers.unlabelled[:150]
-    longer = {"supervised.epochs": 30, "warmup.epochs": 30, "discovery.epochs": 60, "joint.epochs": 1}
+    longer = {"supervised.epochs": 20, "warmup.epochs": 20, "discovery.epochs": 40, "joint.epochs": 1}
 
     def accuracies(**changes):
         settings = resolve_settings("dtc", "dtc-digits", QUICK | longer | changes)
