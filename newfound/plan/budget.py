@@ -193,9 +193,11 @@ def _by_amount(method: Method, collection: Collection, call: Call) -> Planned:
 
 
 def _with_epochs(method: Method, epochs: int) -> Any:
-    """The settings with that many epochs of the stretched plan, and no longer a warm-up than a tenth of them."""
+    """The settings with that many epochs of the stretched plan, no longer a warm-up than a tenth of them, and the
+    milestones at the same shares of them."""
     plan: PlanSettings = getattr(method.settings, method.stretched)
-    changed = replace(plan, epochs=epochs, warmup_epochs=min(plan.warmup_epochs, epochs / 10))
+    milestones = tuple(round(milestone * epochs / plan.epochs, 2) for milestone in plan.milestones)
+    changed = replace(plan, epochs=epochs, warmup_epochs=min(plan.warmup_epochs, epochs / 10), milestones=milestones)
     return replace(method.settings, **{method.stretched: changed})
 
 

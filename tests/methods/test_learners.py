@@ -8,7 +8,11 @@ import torch.nn.functional as F
 from methods_tiny import NeverWaits, make_stage, one_step
 from reference import contrastive as reference
 
+from newfound.engine.loop import Engine
 from newfound.methods.instance.moco import MoCo, MoCoSettings, MoCoV2Settings
+from newfound.methods.parts.encoder import make_encoder
+from newfound.methods.parts.selfsupervised import SelfSupervised
+from newfound.plan.recipe import resolve_settings
 from newfound.views.multiview import Crops
 
 OTHERS = ("simclr", "moco", "mocov2", "rotation")
@@ -131,6 +135,15 @@ def test_rotation_tells_the_quarter_turns_of_the_first_view(digits):
     assert parts["ins"].item() == pytest.approx(expected, rel=1e-4)
     told = sum(int(logs[row].argmax()) == turns for turns, row in rows) / 128
     assert parts["turns_told"].item() == pytest.approx(told)
+
+
+def test_rotation_by_itself_passes_no_other_images_through_the_encoder(digits):
+    settings = resolve_settings("rotation", "rotation-digits", {"stage1.batch": 32})
+    stage = SelfSupervised("stage1", make_encoder("tiny", digits, None), "rotation", digits, settings)
+    passed = []
+    stage.encoder.register_forward_hook(lambda _, images, __: passed.append(len(images[0])))
+    one_step(stage, Engine(digits, torch.device("cpu")))
+    assert passed == [4 * 32]
 
 
 @pytest.mark.parametrize("learner", OTHERS)

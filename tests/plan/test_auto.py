@@ -262,6 +262,14 @@ def test_epochs_of_stage_1_are_what_the_time_holds_less_those_of_stage_2(tmp_pat
     assert given or planned.stage1.warmup_epochs <= epochs / 10
 
 
+def test_milestones_stay_at_their_shares_of_the_epochs_that_a_time_holds(tmp_path, monkeypatch):
+    monkeypatch.setattr(budget, "measure", lambda *_, **__: {"stage1": budget.Speed(1.7, 10, 100)})
+    recipe = resolve_settings("rotation", "rotation-cifar10", {"stage1.milestones": [30, 60, 85]})
+    call, digits = SimpleNamespace(device="cpu", seed=0, cache=str(tmp_path)), read_digits(0).collection
+    planned = budget.plan_epochs(recipe, digits, call, budget.Clock(805, 0.0), {}, free=True).settings.stage1
+    assert (planned.epochs, planned.milestones) == (40, (12, 24, 34))
+
+
 def interrupt(*_):
     raise KeyboardInterrupt
 

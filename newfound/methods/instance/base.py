@@ -19,6 +19,8 @@ class InstanceLearner(nn.Module):
 
     uses_extra: ClassVar[bool] = False
     """Whether it learns from extra views; where not, none are made."""
+    uses_features: ClassVar[bool] = True
+    """Whether it learns from the features of the whole views; where not, ``loss`` may be given none."""
 
     def look(self, crops: Crops, t: Tensor) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """What is computed without a gradient, and runs beside the encoder's own pass on a GPU: tensors for ``loss``,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +21,8 @@ class Rotation(InstanceLearner):
     would give it away: on the digits, a network trained so takes every image turned by 180 degrees for upright. The
     first whole view is enough, which makes four copies of an image. Running statistics are of turned images too.
     """
+
+    uses_features: ClassVar[bool] = False
 
     def __init__(self, encoder: nn.Module, width: int, chosen: None, steps: int) -> None:
         super().__init__()

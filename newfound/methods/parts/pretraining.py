@@ -12,6 +12,7 @@ from newfound.data.collection import Collection
 from newfound.engine.loop import Engine
 from newfound.engine.sampler import class_sampler
 from newfound.engine.stage import Batch, Stage
+from newfound.errors import UserError
 from newfound.losses import prototypical
 from newfound.methods.parts.selfsupervised import SelfSupervised
 from newfound.methods.parts.supervised import Supervised
@@ -31,6 +32,10 @@ class EpisodeSettings:
     """Of each category in a batch."""
     support: int = number(5, 1, 10_000)
     """Of these, images whose mean is the category's prototype; the others look for theirs."""
+
+    def __post_init__(self) -> None:
+        if self.support >= self.images:
+            raise UserError(f"support is {self.support}; it has to be below images, {self.images}: others look for it")
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,8 @@ class SelfSupervised(Stage):
     def step(self, batch: Batch, t: Tensor) -> dict[str, Tensor]:
         crops = batch.views
         looked = Looking(self.learner, crops, t)
-        features = self.encoder(crops.whole.flatten(0, 1))
+        whole = crops.whole.flatten(0, 1)
+        features = self.encoder(whole) if self.learner.uses_features else whole.new_empty(0)
         parts = self.learner.loss(self.encoder, features, crops, looked, t)
         return {"loss": parts["ins"], **parts, **looked.figures()}
 
