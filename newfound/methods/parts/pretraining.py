@@ -39,8 +39,8 @@ class EpisodeSettings:
 
 
 @dataclass(frozen=True)
-class PretrainedSettings(Settings):
-    """Self-supervised and supervised training, before a method begins with discovery."""
+class SelfSupervisionSettings(Settings):
+    """Self-supervised training, where wanted, before anything else is learned."""
 
     views: MultiViewSettings = MultiViewSettings(extra=0, appearance=False, padded=1.0)
     self_supervision: bool = False
@@ -50,6 +50,12 @@ class PretrainedSettings(Settings):
     )
     tuned_blocks: int = number(2, 1, 1000)
     """Blocks, the last ones, that learn after self-supervision. All learn where there was none."""
+
+
+@dataclass(frozen=True)
+class PretrainedSettings(SelfSupervisionSettings):
+    """Self-supervised and supervised training, before a method begins with discovery."""
+
     supervised: PlanSettings = PlanSettings(epochs=100, batch=128)
     supervised_loss: Literal["cross_entropy", "prototypical"] = "cross_entropy"
     episodes: EpisodeSettings = EpisodeSettings()
@@ -71,7 +77,7 @@ class Episodes(Stage):
         return {"loss": prototypical(features, self.episodes.support)}
 
 
-def learn_turns(encoder: Encoder, collection: Collection, chosen: PretrainedSettings, engine: Engine) -> None:
+def learn_turns(encoder: Encoder, collection: Collection, chosen: SelfSupervisionSettings, engine: Engine) -> None:
     """RotNet on all images, where the settings want it; from then on the last blocks alone learn."""
     if chosen.self_supervision:
         engine.train(SelfSupervised("selfsupervised", encoder, "rotation", collection, chosen))
