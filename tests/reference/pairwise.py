@@ -28,3 +28,20 @@ def prototypical(features, support):
             total -= (shares[own] / sum(shares)).log()
             count += 1
     return total / count
+
+
+def pair_logits(features, first, scale, shift, last, bias, epsilon):
+    """Both features side by side, a linear layer, batch norm over all pairs, ReLU, a linear layer with bias."""
+    pairs = [[*one, *other] for one in features for other in features]
+    hidden = [[sum(w * x for w, x in zip(row, pair, strict=True)) for row in first] for pair in pairs]
+    columns = []
+    for k, column in enumerate(zip(*hidden, strict=True)):
+        mean = sum(column) / len(column)
+        variance = sum((value - mean) ** 2 for value in column) / len(column)
+        normed = [scale[k] * (value - mean) / (variance + epsilon) ** 0.5 + shift[k] for value in column]
+        columns.append([max(value, value * 0) for value in normed])
+    rows = zip(*columns, strict=True)
+    return [
+        [b + sum(w * x for w, x in zip(row, one, strict=True)) for row, b in zip(last, bias, strict=True)]
+        for one in rows
+    ]
