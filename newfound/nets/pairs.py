@@ -29,5 +29,5 @@ class PairHead(nn.Module):
             variance = one.var(0, correction=0) + other.var(0, correction=0)
             scale = self.norm.weight * (variance + self.norm.eps).rsqrt()
             one, other = scale * (one - one.mean(0)) + self.norm.bias, scale * (other - other.mean(0))
-        logits: Tensor = self.last(F.relu(one[:, None] + other[None]))
+            logits: Tensor = self.last(F.relu(one[:, None] + other[None]))
         return logits
