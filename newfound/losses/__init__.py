@@ -1,12 +1,14 @@
 """Losses as pure functions of tensors: fixed shapes, nothing that waits for the device, float32 inside."""
 
 from newfound.losses.angular import separation
+from newfound.losses.consistency import consistency
 from newfound.losses.contrastive import info_nce, nt_xent
 from newfound.losses.distillation import self_distillation
 from newfound.losses.divergence import inter_class, intra_class
 from newfound.losses.ensemble import TemporalEnsemble
 from newfound.losses.pairwise import pair_divergence, pair_likelihood
 from newfound.losses.prototypical import prototypical
+from newfound.losses.ranking import same_top_ranks
 from newfound.losses.rectified import rectified_cross_entropy
 from newfound.losses.soft import soft_cross_entropy
 from newfound.losses.studentt import cluster_divergence, sharpen, soft_assignment, squared_difference
@@ -15,6 +17,7 @@ from newfound.losses.swapped import swapped_prediction
 __all__ = [
     "TemporalEnsemble",
     "cluster_divergence",
+    "consistency",
     "info_nce",
     "inter_class",
     "intra_class",
@@ -23,6 +26,7 @@ __all__ = [
     "pair_likelihood",
     "prototypical",
     "rectified_cross_entropy",
+    "same_top_ranks",
     "self_distillation",
     "separation",
     "sharpen",
