@@ -304,14 +304,26 @@ def test_what_does_not_fit_the_network_stops_before_a_run(changes, complaint):
 # The loss matters
 
 
+def learn(digits, seed, **changes):
+    """The outcome of a run of seconds on 120 labelled and 150 unlabelled digits."""
+    quick = {"selfsupervised.epochs": 10, "supervised.epochs": 10, "discovery.epochs": 30, "discovery.batch": 64}
+    settings = resolve_settings("autonovel", "autonovel-digits", quick | changes)
+    return run_method(settings, digits, Engine(digits, torch.device("cpu"), seed=seed))
+
+
 @pytest.mark.parametrize("seed", [0, 1])
 def test_pairs_by_ranking_statistics_find_categories(digits, seed):
     truth = read_digits(0).answers.unlabelled[:150]
+    learned, without = (
+        matching.accuracy(learn(digits, seed, pairwise=weight).assignments.tolist(), truth) for weight in (1.0, 0.0)
+    )
+    assert learned > without + 0.05
 
-    def accuracy(**changes):
-        quick = {"selfsupervised.epochs": 10, "supervised.epochs": 10, "discovery.epochs": 30, "discovery.batch": 64}
-        settings = resolve_settings("autonovel", "autonovel-digits", quick | changes)
-        found = run_method(settings, digits, Engine(digits, torch.device("cpu"), seed=seed)).assignments
-        return matching.accuracy(found.tolist(), truth)
 
-    assert accuracy() > accuracy(pairwise=0.0) + 0.05
+@pytest.mark.parametrize("seed", [0, 1])
+def test_incremental_learning_tells_the_unlabelled_images_from_known_categories(digits, seed):
+    def told(weight):
+        outcome = learn(digits, seed, incremental=True, incremental_weight=weight)
+        return float((outcome.model.logits(outcome.features[120:]).argmax(1) >= 5).float().mean())
+
+    assert told(0.05) > told(0.0) + 0.05
