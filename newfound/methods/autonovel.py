@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from newfound import nets
 from newfound.config.settings import PlanSettings, number
 from newfound.data.collection import Collection
 from newfound.data.look import Look
@@ -23,15 +22,14 @@ from newfound.engine.schedule import ramp_up, value_at
 from newfound.engine.stage import Batch, Stage
 from newfound.errors import UserError
 from newfound.losses import consistency, pair_likelihood, same_top_ranks
-from newfound.methods.base import Fit, Method, Outcome, fit_background, fit_network
+from newfound.methods.base import Fit, Method, Outcome, fit_whole_views
 from newfound.methods.parts.encoder import make_encoder
 from newfound.methods.parts.outcome import read_outcome
-from newfound.methods.parts.pretraining import PretrainedSettings, learn_labels, learn_turns
+from newfound.methods.parts.pretraining import PretrainedSettings, check_network, learn_labels, learn_turns
 from newfound.methods.parts.tasks import allowed_categories, novel_names
 from newfound.methods.parts.views import make_views
 from newfound.model import Encoder, Model
 from newfound.nets.heads import LinearClassifier
-from newfound.nets.thaw import thaw
 from newfound.views.multiview import Crops
 
 
@@ -163,21 +161,9 @@ class AutoNovel(Method):
 
     @classmethod
     def fitted(cls, look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
-        fits = [*fit_network(domain, device, given), *super().fitted(look, domain, device, given)]
-        fits.append(Fit({"views.domain": domain}))
-        if domain == "symbolic":
-            fits.append(Fit({"views.padded": 0.0}))  # whole symbols: no stroke is cut off
-            fits += [] if "views.fill" in given else [fit_background(look, "views.fill")]
-        return fits
+        return fit_whole_views(look, domain, device, given)
 
     def check(self, shape: tuple[int, int, int]) -> None:
-        """Stop where the network cannot take images of that shape, has too few blocks or features, or where views of
-        the images cannot be made."""
-        chosen: AutoNovelSettings = self.settings
-        with torch.random.fork_rng(devices=[]):
-            net = nets.build(chosen.network, *shape[:2])
-        if chosen.self_supervision:
-            thaw(net, chosen.tuned_blocks, setting="tuned_blocks")
-        if chosen.ranks >= net.width:
-            raise UserError(f"ranks is {chosen.ranks}, but the network has {net.width} features: give fewer")
-        make_views(chosen.views, shape[1], extra=0)
+        width = check_network(self.settings, shape).width
+        if self.settings.ranks >= width:
+            raise UserError(f"ranks is {self.settings.ranks}, but the network has {width} features: give fewer")

@@ -150,6 +150,19 @@ def fit_multiviews(look: Look, domain: str, device: str, given: Mapping[str, Any
     return fits
 
 
+def fit_whole_views(look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
+    """What suits the images where a method makes two whole views of them: a network for the device, their size, views
+    of their domain, and for symbols the background; no stroke of a symbol is cut off."""
+    fits = fit_network(domain, device, given)
+    if "data.size" not in given:
+        fits.append(fit_size(look, domain, device))
+    fits.append(Fit({"views.domain": domain}))
+    if domain == "symbolic":
+        fits.append(Fit({"views.padded": 0.0}))
+        fits += [] if "views.fill" in given else [fit_background(look, "views.fill")]
+    return fits
+
+
 def fit_network(domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
     """On a CPU a small network, unless one is ``given``."""
     if device != "cpu" or "network" in given:

@@ -12,7 +12,6 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from newfound import nets
 from newfound.cluster.pca import principal_components
 from newfound.config.settings import ClusterSettings, PlanSettings, number
 from newfound.data.collection import Collection
@@ -22,15 +21,14 @@ from newfound.engine.sampler import Sampler, Stream
 from newfound.engine.schedule import ramp_up, value_at
 from newfound.engine.stage import Batch, Stage
 from newfound.losses import TemporalEnsemble, cluster_divergence, sharpen, soft_assignment, squared_difference
-from newfound.methods.base import Fit, Method, Outcome, fit_background, fit_network
+from newfound.methods.base import Fit, Method, Outcome, fit_whole_views
 from newfound.methods.parts.clusters import find_clusters
 from newfound.methods.parts.encoder import make_encoder
 from newfound.methods.parts.joint import joint_outcome
-from newfound.methods.parts.pretraining import PretrainedSettings, learn_labels, learn_turns
+from newfound.methods.parts.pretraining import PretrainedSettings, check_network, learn_labels, learn_turns
 from newfound.methods.parts.tasks import allowed_categories, by_task
 from newfound.methods.parts.views import make_views
 from newfound.model import Encoder, Model
-from newfound.nets.thaw import thaw
 from newfound.views.multiview import FirstView, MultiViews
 
 
@@ -237,21 +235,10 @@ class DTC(Method):
 
     @classmethod
     def fitted(cls, look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
-        fits = [*fit_network(domain, device, given), *super().fitted(look, domain, device, given)]
-        if domain == "symbolic":
-            fits.append(Fit({"views.domain": "symbolic", "views.padded": 0.0}))
-            fits += [] if "views.fill" in given else [fit_background(look, "views.fill")]
-        return fits
+        return fit_whole_views(look, domain, device, given)
 
     def check(self, shape: tuple[int, int, int]) -> None:
-        """Stop where the network cannot take images of that shape or has too few blocks, or where views cannot be
-        made."""
-        super().check(shape)
-        make_views(self.settings.views, shape[1], extra=0)
-        if self.settings.self_supervision:
-            with torch.random.fork_rng(devices=[]):
-                net = nets.build(self.settings.network, *shape[:2])
-            thaw(net, self.settings.tuned_blocks, setting="tuned_blocks")
+        check_network(self.settings, shape)
 
     def later_epochs(self) -> int:
         return int(self.settings.joint.epochs)

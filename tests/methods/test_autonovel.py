@@ -18,7 +18,6 @@ from reference import ranking as reference_ranking
 
 from newfound.data.collection import novel_tasks
 from newfound.data.digits import read_digits
-from newfound.data.look import Look
 from newfound.engine.checkpoint import Checkpoints
 from newfound.engine.loop import Engine
 from newfound.errors import Interrupted, UserError
@@ -267,23 +266,6 @@ def test_a_stopped_run_resumes_bit_for_bit(stopped, changes, digits, tmp_path, m
 
 
 # What is chosen and checked before a run
-
-
-def test_symbols_are_neither_cropped_nor_mirrored():
-    look = Look(images=100, side=40, background=250, share=0.8, colour=0.0)
-
-    def fitted(domain, device, **given):
-        return {k: v for fit in AutoNovel.fitted(look, domain, device, given) for k, v in fit.changes.items()}
-
-    assert fitted("natural", "cuda") == {"data.size": 40, "views.domain": "natural"}
-    symbols = {"data.size": 32, "views.domain": "symbolic", "views.padded": 0.0, "views.fill": 250}
-    assert fitted("symbolic", "cpu") == symbols | {"network": "vgg6"}
-    settings = resolve_settings("autonovel", "autonovel-folder", symbols)
-    views = Discovery(
-        make_encoder("tiny", read_digits(0).collection, None), LinearClassifier(128, 5), read_digits(0).collection,
-        settings,
-    ).views  # fmt: skip
-    assert (views.geometric, views.padded, views.extra, views.fill) == (False, 0.0, 0, 250)
 
 
 @pytest.mark.parametrize(

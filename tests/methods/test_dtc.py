@@ -14,11 +14,10 @@ from reference import studentt as reference
 
 from newfound.data.collection import novel_tasks
 from newfound.data.digits import read_digits
-from newfound.data.look import Look
 from newfound.engine.checkpoint import Checkpoints
 from newfound.engine.loop import Engine
 from newfound.engine.schedule import ramp_up
-from newfound.errors import Interrupted, UserError
+from newfound.errors import Interrupted
 from newfound.methods.base import run_method
 from newfound.methods.dtc import DTC, Clustered, ClusterHead, ClusterViews, Discovery, read_assignments, reduce
 from newfound.methods.parts.encoder import make_encoder
@@ -298,28 +297,6 @@ def test_after_self_supervision_the_last_blocks_alone_learn(digits, monkeypatch)
 
 
 # What suits some images, and what is checked
-
-
-def test_symbols_are_neither_padded_nor_mirrored_and_a_cpu_has_a_small_network():
-    def fitted(domain, device, **given):
-        look = Look(images=100, side=40, background=250, share=0.8, colour=0.0)
-        fits = DTC.fitted(look, domain, device, {name.replace("__", "."): value for name, value in given.items()})
-        return {name: value for fit in fits for name, value in fit.changes.items()}
-
-    assert fitted("natural", "cuda") == {"data.size": 40}
-    assert fitted("natural", "cpu") == {"data.size": 32, "network": "tiny"}
-    symbols = {"data.size": 32, "views.domain": "symbolic", "views.padded": 0.0, "views.fill": 250}
-    assert fitted("symbolic", "cuda") == symbols
-    assert fitted("symbolic", "cpu", views__fill=3, network="tiny") == {
-        name: value for name, value in symbols.items() if name != "views.fill"
-    }
-
-
-def test_more_blocks_than_the_network_has_are_refused_before_a_run_begins():
-    DTC(chosen(tuned_blocks=4)).check((1, 8, 8))
-    DTC(chosen(self_supervision=True, tuned_blocks=3)).check((1, 8, 8))
-    with pytest.raises(UserError, match="tuned_blocks is 4, but the network has 3 blocks"):
-        DTC(chosen(self_supervision=True, tuned_blocks=4)).check((1, 8, 8))
 
 
 def test_the_classifier_over_old_and_new_follows_discovery(digits):

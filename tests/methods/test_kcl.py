@@ -15,7 +15,6 @@ from torch import nn
 
 from newfound.data.collection import novel_tasks
 from newfound.data.digits import read_digits
-from newfound.data.look import Look
 from newfound.engine.checkpoint import Checkpoints
 from newfound.engine.loop import Engine
 from newfound.engine.stage import Batch
@@ -291,20 +290,6 @@ def test_settings_that_cannot_be_right_are_refused_before_a_run():
     with pytest.raises(UserError, match="tuned_blocks is 4, but the network has 3 blocks"):
         get_method("kcl")(chosen(self_supervision=True, tuned_blocks=4)).check((1, 8, 8))
     get_method("kcl")(chosen(tuned_blocks=4)).check((1, 8, 8))
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_folders_get_a_small_network_on_a_cpu_and_symbols_their_own_views(name):
-    look = Look(images=100, side=40, background=250, share=0.8, colour=0.0)
-
-    def fitted(domain, device, **given):
-        fits = get_method(name).fitted(look, domain, device, {key.replace("__", "."): v for key, v in given.items()})
-        return {key: value for fit in fits for key, value in fit.changes.items()}
-
-    assert fitted("natural", "cpu") == {"network": "tiny", "data.size": 32}
-    symbols = {"data.size": 32, "views.domain": "symbolic", "views.padded": 0.0}
-    assert fitted("symbolic", "cuda") == symbols | {"views.fill": 250}
-    assert fitted("symbolic", "cpu", views__fill=3) == symbols | {"network": "vgg6"}
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -56,6 +56,16 @@ def test_apl_halves_the_local_views_of_natural_images_and_fills_the_background_o
     assert fitted("apl", "symbolic", "cuda", views__fill=3)[0] == {"data.size": 32}
 
 
+@pytest.mark.parametrize("name", ["autonovel", "dtc", "kcl", "mcl"])
+def test_methods_of_two_whole_views_take_those_of_the_domain_and_leave_symbols_whole(name):
+    assert fitted(name, "natural", "cuda")[0] == {"data.size": 40, "views.domain": "natural"}
+    assert fitted(name, "natural", "cpu")[0] == {"network": "tiny", "data.size": 32, "views.domain": "natural"}
+    symbols = {"data.size": 32, "views.domain": "symbolic", "views.padded": 0.0}
+    assert fitted(name, "symbolic", "cuda")[0] == symbols | {"views.fill": 250}
+    assert fitted(name, "symbolic", "cpu", views__fill=3)[0] == symbols | {"network": "vgg6"}
+    assert "network" not in fitted(name, "symbolic", "cpu", network="tiny")[0]
+
+
 @pytest.mark.parametrize("name", ["simclr", "moco", "mocov2", "rotation"])
 def test_a_learner_by_itself_makes_the_views_of_the_domain_and_takes_a_small_network_on_a_cpu(name):
     assert fitted(name, "natural", "cpu")[0] == {"network": "tiny", "data.size": 32, "views.domain": "natural"}

@@ -8,6 +8,7 @@ from methods_tiny import NeverWaits, one_step
 from newfound.engine.loop import Engine
 from newfound.errors import UserError
 from newfound.losses import prototypical
+from newfound.methods import get_method
 from newfound.methods.parts.encoder import make_encoder
 from newfound.methods.parts.joint import Joint, joint_outcome
 from newfound.methods.parts.labels import joint_labels
@@ -50,6 +51,17 @@ def test_the_classifier_over_known_categories_has_learned_their_labels(digits):
     with torch.no_grad():
         found = head(engine.features(encoder, engine.train_images.take(digits.labelled), title="")).argmax(1)
     assert (found.numpy() == digits.labels[:120]).mean() > 0.9
+
+
+def test_what_does_not_fit_the_network_stops_before_a_run(digits):
+    for name in ("autonovel", "dtc", "kcl", "mcl"):
+        blocks = {"tuned_blocks": 4, "network": "tiny"}
+        made = get_method(name)(resolve_settings(name, f"{name}-digits", blocks | {"self_supervision": True}))
+        with pytest.raises(UserError, match="tuned_blocks is 4, but the network has 3 blocks"):
+            made.check((1, 8, 8))
+        get_method(name)(resolve_settings(name, f"{name}-digits", blocks | {"self_supervision": False})).check(
+            (1, 8, 8)
+        )
 
 
 def test_an_episode_has_the_prototypical_loss_of_its_categories(digits):

@@ -13,7 +13,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from newfound import nets
 from newfound.config.settings import PlanSettings, number
 from newfound.data.collection import Collection
 from newfound.data.look import Look
@@ -21,15 +20,14 @@ from newfound.engine.loop import Engine
 from newfound.engine.sampler import class_sampler, unlabelled_sampler
 from newfound.engine.stage import Batch, Stage
 from newfound.errors import UserError
-from newfound.methods.base import Fit, Method, Outcome, fit_background, fit_network
+from newfound.methods.base import Fit, Method, Outcome, fit_whole_views
 from newfound.methods.parts.encoder import make_encoder
 from newfound.methods.parts.joint import joint_outcome
-from newfound.methods.parts.pretraining import SelfSupervisionSettings, learn_turns
+from newfound.methods.parts.pretraining import SelfSupervisionSettings, check_network, learn_turns
 from newfound.methods.parts.tasks import allowed_categories
 from newfound.methods.parts.views import make_views
 from newfound.model import Encoder, Model
 from newfound.nets.pairs import PairHead
-from newfound.nets.thaw import thaw
 from newfound.views.multiview import FirstView
 
 PairLoss = Callable[[Tensor, Tensor], Tensor]
@@ -168,12 +166,7 @@ class ConstrainedMethod(Method):
 
     @classmethod
     def fitted(cls, look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
-        fits = [*fit_network(domain, device, given), *super().fitted(look, domain, device, given)]
-        if domain == "natural":
-            return fits
-        # Symbols are shifted and turned a little, but neither mirrored nor cut off.
-        fits.append(Fit({"views.domain": "symbolic", "views.padded": 0.0}))
-        return fits if "views.fill" in given else [*fits, fit_background(look, "views.fill")]
+        return fit_whole_views(look, domain, device, given)
 
     def check_settings(self) -> None:
         super().check_settings()
@@ -185,10 +178,4 @@ class ConstrainedMethod(Method):
             )
 
     def check(self, shape: tuple[int, int, int]) -> None:
-        """Stop where the network cannot take images of that shape, has too few blocks, or views cannot be made."""
-        chosen: ConstrainedSettings = self.settings
-        with torch.random.fork_rng(devices=[]):
-            net = nets.build(chosen.network, *shape[:2])
-        if chosen.self_supervision:
-            thaw(net, chosen.tuned_blocks, setting="tuned_blocks")
-        make_views(chosen.views, shape[1], extra=0)
+        check_network(self.settings, shape)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
 from torch import Tensor
 
+from newfound import nets
 from newfound.config.settings import MultiViewSettings, PlanSettings, Settings, number
 from newfound.data.collection import Collection
 from newfound.engine.loop import Engine
@@ -18,6 +20,7 @@ from newfound.methods.parts.selfsupervised import SelfSupervised
 from newfound.methods.parts.supervised import Supervised
 from newfound.methods.parts.views import make_views
 from newfound.model import Encoder
+from newfound.nets import Net
 from newfound.nets.heads import LinearClassifier
 from newfound.nets.thaw import thaw
 from newfound.views.multiview import FirstView
@@ -75,6 +78,17 @@ class Episodes(Stage):
     def step(self, batch: Batch, t: Tensor) -> dict[str, Tensor]:
         features = self.encoder(batch.views).unflatten(0, (-1, self.episodes.images))
         return {"loss": prototypical(features, self.episodes.support)}
+
+
+def check_network(chosen: SelfSupervisionSettings, shape: tuple[int, int, int]) -> Net:
+    """The network for images of that shape (channels, height, width). Stops where there is none, where it has too few
+    blocks, or where views of the images cannot be made."""
+    with torch.random.fork_rng(devices=[]):
+        net = nets.build(chosen.network, *shape[:2])
+    if chosen.self_supervision:
+        thaw(net, chosen.tuned_blocks, setting="tuned_blocks")
+    make_views(chosen.views, shape[1], extra=0)
+    return net
 
 
 def learn_turns(encoder: Encoder, collection: Collection, chosen: SelfSupervisionSettings, engine: Engine) -> None:
