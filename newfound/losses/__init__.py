@@ -12,15 +12,20 @@ from newfound.losses.ranking import same_top_ranks
 from newfound.losses.rectified import rectified_cross_entropy
 from newfound.losses.soft import soft_cross_entropy
 from newfound.losses.studentt import cluster_divergence, sharpen, soft_assignment, squared_difference
+from newfound.losses.supcon import joint_contrast
 from newfound.losses.swapped import swapped_prediction
+from newfound.losses.wta import choose_threshold, count_pairs, shared_codes, wta_codes, wta_windows
 
 __all__ = [
     "TemporalEnsemble",
+    "choose_threshold",
     "cluster_divergence",
     "consistency",
+    "count_pairs",
     "info_nce",
     "inter_class",
     "intra_class",
+    "joint_contrast",
     "nt_xent",
     "pair_divergence",
     "pair_likelihood",
@@ -29,9 +34,12 @@ __all__ = [
     "same_top_ranks",
     "self_distillation",
     "separation",
+    "shared_codes",
     "sharpen",
     "soft_assignment",
     "soft_cross_entropy",
     "squared_difference",
     "swapped_prediction",
+    "wta_codes",
+    "wta_windows",
 ]
