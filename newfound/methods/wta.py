@@ -37,6 +37,7 @@ from newfound.methods.base import Fit, Method, Outcome, fit_background, fit_netw
 from newfound.methods.instance.simclr import SimCLRSettings
 from newfound.methods.parts.encoder import make_encoder
 from newfound.methods.parts.outcome import read_outcome
+from newfound.methods.parts.sidebyside import level_parts
 from newfound.methods.parts.tasks import allowed_categories, novel_names
 from newfound.methods.parts.views import make_views
 from newfound.model import Encoder, Model
@@ -163,7 +164,10 @@ class WTA(Method):
         stage = Discovery(make_encoder(chosen.network, collection, start), collection, chosen)
         engine.train(stage)
         names = collection.classes, novel_names(collection)
-        return read_outcome(Model(stage.encoder, stage.head, *names, method=chosen.method), collection, engine)
+        outcome = read_outcome(Model(stage.encoder, stage.head, *names, method=chosen.method), collection, engine)
+        assert outcome.features is not None
+        level_parts(stage.head, outcome.features, stage.n_labelled, stage.n_known)
+        return outcome
 
     @classmethod
     def fitted(cls, look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:

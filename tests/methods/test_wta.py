@@ -210,6 +210,9 @@ def test_the_saved_model_answers_with_both_parts_of_the_head(digits, tmp_path):
     assert torch.equal(5 + logits[120:, 5:].argmax(1), torch.from_numpy(outcome.assignments))
     right = logits[:120, :5].argmax(1) == torch.from_numpy(digits.labels[:120])
     assert right.float().mean() > 0.9, "known categories are learned beside"
+    said_known = logits.argmax(1) < 5
+    assert said_known[:120].float().mean() > 0.6, "known images are told from novel ones"
+    assert (~said_known[120:]).float().mean() > 0.6
 
 
 def test_a_stopped_run_resumes_bit_for_bit(digits, tmp_path, monkeypatch):
