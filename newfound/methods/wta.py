@@ -72,7 +72,7 @@ class WTASettings(Settings):
     """The share of the epochs over which that weight rises."""
     labelled_share: float = number(0.0, 0, 0.99)
     """Labelled images in a batch; 0 takes their share in the collection."""
-    discovery: PlanSettings = PlanSettings(epochs=200, batch=512, lr=0.1)
+    discovery: PlanSettings = PlanSettings(epochs=200, batch=512, lr=0.1, warmup_epochs=10)
 
 
 class Discovery(Stage):

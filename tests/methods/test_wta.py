@@ -27,7 +27,7 @@ from newfound.model.model import load_model
 from newfound.plan.recipe import resolve_settings
 from newfound.progress import Reporter
 
-TINY = {"discovery.epochs": 2, "discovery.batch": 32, "hash.codes": 40}
+TINY = {"discovery.epochs": 2, "discovery.warmup_epochs": 0, "discovery.batch": 32, "hash.codes": 40}
 
 
 def chosen(**changes):
