@@ -11,7 +11,7 @@ from newfound.losses.prototypical import prototypical
 from newfound.losses.ranking import same_top_ranks
 from newfound.losses.rectified import rectified_cross_entropy
 from newfound.losses.soft import soft_cross_entropy
-from newfound.losses.studentt import cluster_divergence, sharpen, soft_assignment, squared_difference
+from newfound.losses.studentt import cluster_divergence, sharpen, soft_assignment
 from newfound.losses.supcon import joint_contrast
 from newfound.losses.swapped import swapped_prediction
 from newfound.losses.wta import choose_threshold, count_pairs, shared_codes, wta_codes, wta_windows
@@ -38,7 +38,6 @@ __all__ = [
     "sharpen",
     "soft_assignment",
     "soft_cross_entropy",
-    "squared_difference",
     "swapped_prediction",
     "wta_codes",
     "wta_windows",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from torch import Tensor
 
 
-def consistency(first: Tensor, second: Tensor, allowed: Tensor) -> Tensor:
-    """The mean squared difference (a scalar) of probabilities [n, K], over the categories ``allowed`` [K] (bool).
+def consistency(first: Tensor, second: Tensor, allowed: Tensor | None = None) -> Tensor:
+    """The mean squared difference (a scalar) of probabilities [n, K], over images and the categories each may have.
 
-    The others have probability 0 in both and are not counted in the mean. The term of Laine and Aila (2017) that DTC
-    and AutoNovel add.
+    The term of Laine and Aila (2017) that DTC, AutoNovel and WTA-NCD add. Where ``allowed`` (bool), [K] for all images
+    or [n, K], is false, both probabilities are 0, and the category does not count in the mean.
     """
-    squares = (first.float() - second.float()).square() * allowed
-    return squares.sum(1).mean() / allowed.sum()
+    squares = (first.float() - second.float()).square()
+    return squares.mean() if allowed is None else (squares.sum(1) / allowed.sum(-1)).mean()

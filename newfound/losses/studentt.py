@@ -44,14 +44,6 @@ def cluster_divergence(targets: Tensor, assignment: Tensor, allowed: Tensor | No
     return _mean(F.kl_div(log_q, targets.float(), reduction="none"), allowed)
 
 
-def squared_difference(assignment: Tensor, other: Tensor, allowed: Tensor | None = None) -> Tensor:
-    """The mean over images and clusters (a scalar) of the squared difference of two assignments [n, K].
-
-    The consistency of DTC's variants PI and TE. With ``allowed`` [n, K] (bool) an image has only those clusters.
-    """
-    return _mean((assignment.float() - other.float()).square(), allowed)
-
-
 def _mean(values: Tensor, allowed: Tensor | None) -> Tensor:
     """The mean over images of each one's mean over its clusters, of values [n, K] that are 0 for all others."""
     return values.mean() if allowed is None else (values.sum(1) / allowed.sum(1)).mean()

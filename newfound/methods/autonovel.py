@@ -26,6 +26,7 @@ from newfound.methods.base import Fit, Method, Outcome, fit_whole_views
 from newfound.methods.parts.encoder import make_encoder
 from newfound.methods.parts.outcome import read_outcome
 from newfound.methods.parts.pretraining import PretrainedSettings, check_network, learn_labels, learn_turns
+from newfound.methods.parts.sidebyside import level_parts
 from newfound.methods.parts.tasks import allowed_categories, novel_names
 from newfound.methods.parts.views import make_views
 from newfound.model import Encoder, Model
@@ -48,7 +49,7 @@ class AutoNovelSettings(PretrainedSettings):
     """Weight of the binary cross-entropy over pairs of unlabelled images."""
     consistency: float = number(5.0, 0)
     """Weight of the consistency of two views, once it has risen."""
-    ramp: float = number(0.25, 0, 1)
+    rising: float = number(0.25, 0, 1)
     """The share of the epochs of discovery in which the weights of consistency and of incremental learning rise."""
     incremental: bool = False
     """Whether the classifier over known categories is widened by the novel ones and answers alone."""
@@ -79,7 +80,7 @@ class Discovery(Stage):
         self.known = widen(known, collection.n_novel) if chosen.incremental else known
         self.novel = LinearClassifier(encoder.width, collection.n_novel)
         epochs = self.plan.epochs
-        ramp = torch.from_numpy(ramp_up(1.0, chosen.ramp * epochs, epochs, self.sampler.steps))
+        ramp = torch.from_numpy(ramp_up(1.0, chosen.rising * epochs, epochs, self.sampler.steps))
         self.register_buffer("ramp", ramp.float(), persistent=False)
         self.register_buffer("allowed", allowed_categories(collection)[1], persistent=False)
 
@@ -154,10 +155,13 @@ class AutoNovel(Method):
         stage = Discovery(encoder, learn_labels(encoder, collection, chosen, engine), collection, chosen)
         engine.train(stage)
         names = collection.classes, novel_names(collection)
-        outcome = read_outcome(Model(encoder, stage.side_by_side(), *names, method=chosen.method), collection, engine)
-        if not chosen.incremental:
-            return outcome
-        return replace(outcome, model=Model(encoder, stage.known, *names, method=chosen.method))
+        head = stage.side_by_side()
+        outcome = read_outcome(Model(encoder, head, *names, method=chosen.method), collection, engine)
+        if chosen.incremental:
+            return replace(outcome, model=Model(encoder, stage.known, *names, method=chosen.method))
+        assert outcome.features is not None
+        level_parts(head, outcome.features, collection.n_labelled, len(collection.classes))
+        return outcome
 
     @classmethod
     def fitted(cls, look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:

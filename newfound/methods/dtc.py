@@ -20,7 +20,7 @@ from newfound.engine.loop import Engine
 from newfound.engine.sampler import Sampler, Stream
 from newfound.engine.schedule import ramp_up, value_at
 from newfound.engine.stage import Batch, Stage
-from newfound.losses import TemporalEnsemble, cluster_divergence, sharpen, soft_assignment, squared_difference
+from newfound.losses import TemporalEnsemble, cluster_divergence, consistency, sharpen, soft_assignment
 from newfound.methods.base import Fit, Method, Outcome, fit_whole_views
 from newfound.methods.parts.clusters import find_clusters
 from newfound.methods.parts.encoder import make_encoder
@@ -50,8 +50,8 @@ class DTCSettings(PretrainedSettings):
     """Weight of the divergence from the targets in discovery."""
     consistency: float = number(10.0, 0)
     """Weight of PI's and TE's own term, once it has risen."""
-    rising: float = number(5.0, 0, 10**6)
-    """Epochs in which that weight rises."""
+    rising: float = number(0.05, 0, 1)
+    """The share of the epochs of discovery over which that weight rises."""
     momentum: float = number(0.6, 0, 0.999)
     """Of the average over epochs (TE, TEP)."""
     warmup: PlanSettings = PlanSettings(epochs=10, batch=128, lr=0.1, schedule="constant")
@@ -147,7 +147,8 @@ class Discovery(Clustered):
         super().__init__(encoder, head, collection, chosen, targets, pair=chosen.variant == "pi")
         averaged = chosen.variant in ("te", "tep")
         self.ensemble = TemporalEnsemble(len(targets), collection.n_novel, chosen.momentum) if averaged else None
-        weights = ramp_up(chosen.consistency, chosen.rising, self.plan.epochs, self.sampler.steps)
+        epochs = self.plan.epochs
+        weights = ramp_up(chosen.consistency, chosen.rising * epochs, epochs, self.sampler.steps)
         self.register_buffer("ramp", torch.from_numpy(weights).float(), persistent=False)
 
     @torch.no_grad()
@@ -176,7 +177,7 @@ class Discovery(Clustered):
         if self.ensemble is not None and self.chosen.variant == "te":
             others = [self.ensemble.of(rows)]
         if others:
-            parts["consistency"] = squared_difference(assigned, others[0], allowed)
+            parts["consistency"] = consistency(assigned, others[0], allowed)
             loss = loss + value_at(self.ramp, t) * parts["consistency"]
         if self.ensemble is not None:
             self.ensemble.record(rows, assigned)

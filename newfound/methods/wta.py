@@ -26,6 +26,7 @@ from newfound.engine.stage import Batch, Stage
 from newfound.errors import UserError
 from newfound.losses import (
     choose_threshold,
+    consistency,
     count_pairs,
     joint_contrast,
     pair_likelihood,
@@ -33,7 +34,7 @@ from newfound.losses import (
     wta_codes,
     wta_windows,
 )
-from newfound.methods.base import Fit, Method, Outcome, fit_background, fit_network
+from newfound.methods.base import Fit, Method, Outcome, fit_whole_views
 from newfound.methods.instance.simclr import SimCLRSettings
 from newfound.methods.parts.encoder import make_encoder
 from newfound.methods.parts.outcome import read_outcome
@@ -64,7 +65,7 @@ class WTASettings(Settings):
     views: MultiViewSettings = MultiViewSettings(extra=0)
     contrast: SimCLRSettings = SimCLRSettings(temperature=0.1)
     hash: HashSettings = HashSettings()
-    pairs: float = number(1.0, 0)
+    pairwise: float = number(1.0, 0)
     """Weight of the pairwise term."""
     consistency: float = number(5.0, 0)
     """Weight of the consistency of both views' predictions, once it has risen."""
@@ -122,10 +123,10 @@ class Discovery(Stage):
         parts = {
             "contrast": joint_contrast(outputs, batch.labels, temperature=self.chosen.contrast.temperature),
             "known": F.cross_entropy(known[:, :first].flatten(0, 1), batch.labels[:first].repeat(2)),
-            "pairs": pair_likelihood(novel_p[0, first:], novel_p[1, first:], alike),
-            "consistency": F.mse_loss(*known_p) + F.mse_loss(*novel_p),
+            "pairwise": pair_likelihood(novel_p[0, first:], novel_p[1, first:], alike),
+            "consistency": consistency(*known_p) + consistency(*novel_p),
         }
-        loss = parts["contrast"] + parts["known"] + self.chosen.pairs * parts["pairs"]
+        loss = parts["contrast"] + parts["known"] + self.chosen.pairwise * parts["pairwise"]
         loss = loss + value_at(self.weight, t) * parts["consistency"]
         figures = {"alike": alike.float().mean(), "threshold": self.threshold.float()}
         return {"loss": loss, **parts, **figures}
@@ -171,11 +172,7 @@ class WTA(Method):
 
     @classmethod
     def fitted(cls, look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
-        fits = [*fit_network(domain, device, given), *super().fitted(look, domain, device, given)]
-        fits.append(Fit({"views.domain": domain}))
-        if domain == "symbolic" and "views.fill" not in given:
-            fits.append(fit_background(look, "views.fill"))
-        return fits
+        return fit_whole_views(look, domain, device, given)
 
     def check_settings(self) -> None:
         super().check_settings()

@@ -4,24 +4,25 @@ from reference import consistency as reference
 
 from newfound.losses import consistency
 
-ALLOWED = torch.tensor([True, False, True, True, False])
+EACH = torch.tensor([[1, 1, 1, 0, 0], [0, 0, 0, 1, 1], [1, 1, 1, 0, 0], [0, 0, 0, 1, 1]], dtype=torch.bool)
 
 
 def probabilities(n, allowed, seed):
-    logits = torch.randn(n, len(allowed), generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    logits = torch.randn(n, allowed.shape[-1], generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     return logits.masked_fill(~allowed, -torch.inf).softmax(1)
 
 
-@pytest.mark.parametrize("allowed", [ALLOWED, torch.ones(5, dtype=torch.bool)], ids=["some", "all"])
+@pytest.mark.parametrize("allowed", [None, EACH[0], EACH], ids=["all", "some", "each image's own"])
 def test_consistency_has_value_and_gradient_of_the_plain_reference(allowed):
-    pair = [probabilities(4, allowed, seed).requires_grad_() for seed in (0, 1)]
-    expected = reference.consistency(*pair, allowed)
+    rows = torch.ones(4, 5, dtype=torch.bool) if allowed is None else allowed.expand(4, -1)
+    pair = [probabilities(4, rows, seed).requires_grad_() for seed in (0, 1)]
+    expected = reference.consistency(*pair, rows)
     single = [value.detach().float().requires_grad_() for value in pair]
     got = consistency(*single, allowed)
     torch.testing.assert_close(got.double(), expected, rtol=1e-5, atol=1e-8)
     gradients = torch.autograd.grad(got, single), torch.autograd.grad(expected, pair)
     for ours, theirs in zip(*gradients, strict=True):
-        torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=1e-7)
+        torch.testing.assert_close(ours.double(), theirs * rows, rtol=1e-4, atol=1e-7)
 
 
 def test_categories_of_other_tasks_change_nothing():

@@ -2,7 +2,7 @@ import pytest
 import torch
 from reference import studentt as reference
 
-from newfound.losses import TemporalEnsemble, cluster_divergence, sharpen, soft_assignment, squared_difference
+from newfound.losses import TemporalEnsemble, cluster_divergence, sharpen, soft_assignment
 
 
 def random(*shape, seed=0):
@@ -44,18 +44,6 @@ def test_the_divergence_has_value_and_gradient_of_the_plain_reference(allowed):
         lambda z, mu: reference.divergence(targets, reference.assignment(z, mu, allowed), allowed),
         vectors,
         centres,
-    )
-
-
-@pytest.mark.parametrize("allowed", [None, ALLOWED], ids=["all", "some"])
-def test_the_squared_difference_has_value_and_gradient_of_the_plain_reference(allowed):
-    one, other = (random(4, 5, seed=s).softmax(1) for s in range(2))
-    one, other = (q if allowed is None else q * allowed for q in (one, other))
-    alike(
-        lambda a, b: squared_difference(a, b, allowed),
-        lambda a, b: reference.squared_difference(a, b, allowed),
-        one.requires_grad_(),
-        other.requires_grad_(),
     )
 
 

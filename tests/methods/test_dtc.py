@@ -11,6 +11,7 @@ import torch
 from methods_tiny import NeverWaits, one_step
 from reference import matching
 from reference import studentt as reference
+from reference.consistency import consistency
 
 from newfound.data.collection import novel_tasks
 from newfound.data.digits import read_digits
@@ -126,7 +127,7 @@ def test_the_warm_up_learns_its_targets_from_one_view(digits):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_discovery_adds_the_variants_own_term(digits, variant):
-    stage, engine = begin(digits, variant=variant, sharpening=0.5, consistency=8.0, rising=2, discovery__epochs=4)
+    stage, engine = begin(digits, variant=variant, sharpening=0.5, consistency=8.0, rising=0.5, discovery__epochs=4)
     if stage.ensemble is not None:
         stage.ensemble.latest.copy_(torch.rand(150, 5))
         stage.ensemble.update()
@@ -139,7 +140,7 @@ def test_discovery_adds_the_variants_own_term(digits, variant):
     assert 0.1 < weight < 8
     if variant in ("pi", "te"):
         other = q[1] if variant == "pi" else stage.ensemble.average[rows].double() / 0.4
-        term = reference.squared_difference(q[0], other)
+        term = consistency(q[0], other)
         assert parts["consistency"].item() == pytest.approx(float(term), rel=1e-4)
         expected = 0.5 * divergence + weight * term
     else:
@@ -216,7 +217,7 @@ def test_each_image_learns_as_it_would_in_its_task_alone(two_tasks):
         own = slice(0, 2) if row < 70 else slice(2, 5)
         one, other = reference.assignment(vectors[:, i, own], centres[own, own])
         expected += reference.divergence(stage.targets[row, own].double()[None], one[None])
-        expected += 3 * reference.squared_difference(one[None], other[None])
+        expected += 3 * consistency(one[None], other[None])
     assert parts["loss"].item() == pytest.approx(float(expected) / len(rows), rel=1e-4)
     assert 0 < (rows < 70).sum() < len(rows), "of both tasks"
 

@@ -98,7 +98,7 @@ def test_the_similarity_network_learns_to_tell_pairs_of_known_categories_it_has_
 @pytest.mark.parametrize("tasks", [1, 2])
 def test_the_loss_is_the_published_one_over_all_pairs_and_self_pairs(digits, name, tasks):
     collection = digits if tasks == 1 else in_two_tasks(digits)
-    _, stage, engine = begin(collection, name, pair_weight=0.5)
+    _, stage, engine = begin(collection, name, pairwise=0.5)
     twin = copy.deepcopy(stage).train()
     parts, batch = one_step(stage, engine)
     own = {1: range(5), 2: range(2) if int(batch.index[0]) < 190 else range(2, 5)}[tasks]
@@ -111,7 +111,7 @@ def test_the_loss_is_the_published_one_over_all_pairs_and_self_pairs(digits, nam
     else:
         expected = reference.likelihood(probabilities, probabilities, same)
     assert 0 < sum(map(sum, same)) < 32 * 32, "some pairs are told to be the same, and others not"
-    assert parts["pairs"].item() == pytest.approx(float(expected), rel=1e-4)
+    assert parts["pairwise"].item() == pytest.approx(float(expected), rel=1e-4)
     assert parts["loss"].item() == pytest.approx(0.5 * float(expected), rel=1e-4)
     assert parts["same"].item() == pytest.approx(sum(map(sum, same)) / 1024)
 
@@ -154,7 +154,7 @@ class Truth(nn.Module):
 
 def accuracy_with_the_truth(collection, truth, name, weight):
     """The accuracy of the categories found in 60 steps in which every pair is told rightly."""
-    _, stage, engine = begin(collection, name, pair_weight=weight, discovery__batch=64)
+    _, stage, engine = begin(collection, name, pairwise=weight, discovery__batch=64)
     stage.similarity = Truth()
     optimiser = torch.optim.Adam([p for p in stage.parameters() if p.requires_grad], lr=3e-3)
     generator = torch.Generator().manual_seed(0)
@@ -265,7 +265,7 @@ def test_the_loss_over_pairs_finds_more_than_a_network_that_it_does_not_train(na
     reading = read_digits(seed)
 
     def accuracy(weight):
-        settings = resolve_settings(name, f"{name}-digits", {"pair_weight": weight, "joint.epochs": 1})
+        settings = resolve_settings(name, f"{name}-digits", {"pairwise": weight, "joint.epochs": 1})
         found = run_method(settings, reading.collection, Engine(reading.collection, CPU, seed=seed)).assignments
         return matching.accuracy(found.tolist(), reading.answers.unlabelled)
 

@@ -56,7 +56,7 @@ def test_apl_halves_the_local_views_of_natural_images_and_fills_the_background_o
     assert fitted("apl", "symbolic", "cuda", views__fill=3)[0] == {"data.size": 32}
 
 
-@pytest.mark.parametrize("name", ["autonovel", "dtc", "kcl", "mcl"])
+@pytest.mark.parametrize("name", ["autonovel", "dtc", "kcl", "mcl", "wta"])
 def test_methods_of_two_whole_views_take_those_of_the_domain_and_leave_symbols_whole(name):
     assert fitted(name, "natural", "cuda")[0] == {"data.size": 40, "views.domain": "natural"}
     assert fitted(name, "natural", "cpu")[0] == {"network": "tiny", "data.size": 32, "views.domain": "natural"}

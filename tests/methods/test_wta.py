@@ -64,7 +64,7 @@ def seen(stage, batch):
 
 
 def test_the_loss_is_contrast_cross_entropy_pairs_and_consistency(digits):
-    stage, engine = begin(digits, pairs=0.7, consistency=3.0, discovery__epochs=4, rising=0.5, hash__threshold=22)
+    stage, engine = begin(digits, pairwise=0.7, consistency=3.0, discovery__epochs=4, rising=0.5, hash__threshold=22)
     twin, last = copy.deepcopy(stage), 3 * stage.sampler.steps
     parts, batch = one_step(stage, engine, last)
     features, outputs = seen(twin, batch)
@@ -76,14 +76,14 @@ def test_the_loss_is_contrast_cross_entropy_pairs_and_consistency(digits):
     expected = {
         "contrast": contrast.joint_contrast(outputs, labels, 0.1),
         "known": sum(-known[v, i, labels[i]].log() for v in range(2) for i in range(n)) / (2 * n),
-        "pairs": pairwise.likelihood(novel[0, n:], novel[1, n:], alike),
+        "pairwise": pairwise.likelihood(novel[0, n:], novel[1, n:], alike),
         "consistency": (known[0] - known[1]).square().mean() + (novel[0] - novel[1]).square().mean(),
         "alike": np.mean(alike),
     }
     for name, value in expected.items():
         assert parts[name].item() == pytest.approx(float(value), rel=1e-3), name
     assert 1 / len(codes) < np.mean(alike) < 1, "some pairs are alike and some are not"
-    whole = expected["contrast"] + expected["known"] + 0.7 * expected["pairs"] + 3 * expected["consistency"]
+    whole = expected["contrast"] + expected["known"] + 0.7 * expected["pairwise"] + 3 * expected["consistency"]
     assert parts["loss"].item() == pytest.approx(float(whole), rel=1e-3)
 
 
@@ -91,7 +91,7 @@ def test_every_term_teaches_the_encoder_and_codes_do_not(digits):
     stage, engine = begin(digits)
     parts, _ = one_step(stage, engine)
     weights = list(stage.encoder.net.parameters())
-    for name in ("contrast", "known", "pairs", "consistency"):
+    for name in ("contrast", "known", "pairwise", "consistency"):
         slopes = torch.autograd.grad(parts[name], weights, retain_graph=True)
         assert all(slope.abs().sum() > 0 for slope in slopes), name
     assert not parts["alike"].requires_grad
@@ -100,7 +100,7 @@ def test_every_term_teaches_the_encoder_and_codes_do_not(digits):
 def test_pairs_teach_the_novel_part_of_the_head_alone(digits):
     stage, engine = begin(digits)
     parts, _ = one_step(stage, engine)
-    (slope,) = torch.autograd.grad(parts["pairs"], stage.head.weight, retain_graph=True)
+    (slope,) = torch.autograd.grad(parts["pairwise"], stage.head.weight, retain_graph=True)
     assert slope[:5].eq(0).all()
     assert slope[5:].abs().sum() > 0
     (slope,) = torch.autograd.grad(parts["known"], stage.head.weight)
@@ -244,7 +244,7 @@ def test_pairs_find_the_novel_categories(seed, digits):
 
     def accuracy(pairs):
         changes = {"discovery__epochs": 25, "discovery__batch": 64, "hash__codes": 512}
-        return matching.accuracy(run(digits, seed=seed, pairs=pairs, **changes).assignments.tolist(), truth)
+        return matching.accuracy(run(digits, seed=seed, pairwise=pairs, **changes).assignments.tolist(), truth)
 
     assert accuracy(1.0) > accuracy(0.0) + 0.05
 
@@ -252,22 +252,10 @@ def test_pairs_find_the_novel_categories(seed, digits):
 # What is chosen and checked before a run
 
 
-def fitted(domain, device, **given):
-    look = Look(images=100, side=40, background=250, share=0.8, colour=0.0)
-    fits = WTA.fitted(look, domain, device, {key.replace("__", "."): value for key, value in given.items()})
-    return {key: value for fit in fits for key, value in fit.changes.items()}
-
-
-def test_folders_get_the_views_of_their_domain_and_on_a_cpu_a_small_network():
-    assert fitted("natural", "cuda") == {"data.size": 40, "views.domain": "natural"}
-    assert fitted("natural", "cpu") == {"network": "tiny", "data.size": 32, "views.domain": "natural"}
-    symbols = {"data.size": 32, "views.domain": "symbolic", "views.fill": 250}
-    assert fitted("symbolic", "cuda") == symbols
-    assert fitted("symbolic", "cpu", network="tiny", views__fill=3) == {"data.size": 32, "views.domain": "symbolic"}
-
-
 def test_symbols_of_a_folder_are_neither_cropped_nor_mirrored_nor_solarised():
-    settings = resolve_settings("wta", "wta-folder", fitted("symbolic", "cpu"))
+    look = Look(images=100, side=40, background=250, share=0.8, colour=0.0)
+    changes = {key: value for fit in WTA.fitted(look, "symbolic", "cpu", {}) for key, value in fit.changes.items()}
+    settings = resolve_settings("wta", "wta-folder", changes)
     views = make_views(settings.views, 32, extra=0)
     assert not views.geometric
     assert views.padded == 0

@@ -1,11 +1,10 @@
-"""Consistency by its definition: one probability at a time."""
+"""Consistency by its definition: one image at a time, one probability at a time."""
 
 
-def consistency(first, second, allowed):
-    total, count = 0, 0
-    for one, other in zip(first, second, strict=True):
-        for category, counted in enumerate(allowed):
-            if counted:
-                total += (one[category] - other[category]) ** 2
-                count += 1
-    return total / count
+def consistency(first, second, allowed=None):
+    """``allowed`` has a row of booleans for each image."""
+    total = 0
+    for i, (one, other) in enumerate(zip(first, second, strict=True)):
+        own = [c for c in range(len(one)) if allowed is None or allowed[i][c]]
+        total += sum((one[c] - other[c]) ** 2 for c in own) / len(own)
+    return total / len(first)

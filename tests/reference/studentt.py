@@ -27,10 +27,6 @@ def divergence(targets, assignment, allowed=None):
     return _mean(lambda p, q: p * (p.log() - q.log()), targets, assignment, allowed)
 
 
-def squared_difference(one, other, allowed=None):
-    return _mean(lambda p, q: (p - q) ** 2, one, other, allowed)
-
-
 def _mean(function, first, second, allowed):
     total = 0
     for i, (p, q) in enumerate(zip(first, second, strict=True)):

@@ -49,7 +49,7 @@ class ConstrainedSettings(SelfSupervisionSettings):
     )
     hidden: int = number(0, 0, 2**14)
     """Width of a layer (batch norm, ReLU) between features and softmax of the clustering network; 0 for none."""
-    pair_weight: float = number(1.0, 0)
+    pairwise: float = number(1.0, 0)
     """Weight of the loss over pairs, the only one of the discovery."""
     joint: PlanSettings = PlanSettings(epochs=30, batch=128)
 
@@ -92,7 +92,7 @@ class Constrained(Stage):
         """``similarity`` gives logits [n, n, 2] (different, same) of all pairs of images."""
         super().__init__()
         self.encoder, self.similarity, self.loss = encoder, similarity.requires_grad_(False), loss
-        self.plan, self.weight, self.n_labelled = chosen.discovery, chosen.pair_weight, collection.n_labelled
+        self.plan, self.weight, self.n_labelled = chosen.discovery, chosen.pairwise, collection.n_labelled
         self.head = make_head(encoder.width, chosen.hidden, collection.n_novel)
         self.views = FirstView(make_views(chosen.views, encoder.size, extra=0))
         self.sampler = unlabelled_sampler(collection, self.plan.batch)
@@ -105,7 +105,7 @@ class Constrained(Stage):
         probabilities = masked_softmax(logits, self.allowed[batch.index - self.n_labelled])
         pairs = self.loss(probabilities, same)
         certainty = probabilities.amax(1).mean()
-        return {"loss": self.weight * pairs, "pairs": pairs, "same": same.float().mean(), "certainty": certainty}
+        return {"loss": self.weight * pairs, "pairwise": pairs, "same": same.float().mean(), "certainty": certainty}
 
     @torch.no_grad()
     def categories(self, engine: Engine) -> tuple[np.ndarray, np.ndarray]:
