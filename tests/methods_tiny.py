@@ -1,10 +1,15 @@
-"""APL small enough for a test."""
+"""APL small enough for a test, and what tests of methods share."""
 
+import os
+import signal
+
+import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from newfound.engine.loop import Engine
 from newfound.engine.stage import Batch
+from newfound.errors import Interrupted
 from newfound.methods.apl.representation import Representation
 from newfound.methods.base import run_method
 from newfound.model import Encoder
@@ -57,3 +62,27 @@ class NeverWaits(TorchDispatchMode):
     def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
         assert function is not torch.ops.aten._local_scalar_dense.default, "a value is read on the host"
         return function(*arguments, **keywords or {})
+
+
+def resumes(run, stage, at, monkeypatch, folder):
+    """Whether a run that was stopped, as by SIGTERM, at a step of that class of stages ends bit for bit like a whole
+    one. ``run`` gives the outcome of a run with its checkpoints in a folder."""
+    whole, real = run(folder / "whole"), stage.step
+
+    def stopping(self, batch, t):
+        if int(t) == at:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real(self, batch, t)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(stage, "step", stopping)
+        with pytest.raises(Interrupted, match=f"stopped after step {at + 1} of"):
+            run(folder / "stopped")
+    return same(whole, run(folder / "stopped"))
+
+
+def same(one, other):
+    """Whether two outcomes have the same assignments and the same model, to the bit."""
+    theirs = other.model.state_dict()
+    equal = all(torch.equal(value, theirs[name]) for name, value in one.model.state_dict().items())
+    return equal and one.assignments.tolist() == other.assignments.tolist()

@@ -3,14 +3,12 @@
 import copy
 import dataclasses
 import math
-import os
-import signal
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from methods_tiny import NeverWaits, one_step
+from methods_tiny import NeverWaits, one_step, resumes
 from reference import consistency as reference_consistency
 from reference import matching
 from reference import pairwise as reference_pairwise
@@ -20,7 +18,7 @@ from newfound.data.collection import novel_tasks
 from newfound.data.digits import read_digits
 from newfound.engine.checkpoint import Checkpoints
 from newfound.engine.loop import Engine
-from newfound.errors import Interrupted, UserError
+from newfound.errors import UserError
 from newfound.methods.autonovel import AutoNovel, Discovery, widen
 from newfound.methods.base import run_method
 from newfound.methods.parts.encoder import make_encoder
@@ -78,12 +76,12 @@ def test_the_loss_is_the_sum_of_its_terms_by_their_definitions(digits):
     t = stage.sampler.steps  # the second of two epochs: the weight of consistency is half way up
     parts, batch = one_step(stage, engine, t)
     features, known, novel = said(twin, batch)
-    first, everything = batch.n_known, torch.ones(5, dtype=torch.bool)
+    first = batch.n_known
     supervised = F.cross_entropy(known[0, :first], batch.labels[:first])
     same_category = reference_ranking.same_top_ranks(features[0, first:], 1)
     p, q = novel.softmax(2)
     pairwise = reference_pairwise.likelihood(p[first:], q[first:], same_category)
-    agreement = sum(reference_consistency.consistency(*two.softmax(2), everything) for two in (known, novel))
+    agreement = sum(reference_consistency.consistency(*two.softmax(2)) for two in (known, novel))
     expected = {"supervised": supervised, "pairwise": pairwise, "consistency": agreement}
     expected["loss"] = supervised + 0.7 * pairwise + 3 * math.exp(-5 / 4) * agreement
     for name, value in expected.items():
@@ -228,24 +226,6 @@ def test_a_batch_teaches_the_novel_categories_of_one_task(two_tasks, incremental
 # Stopping and going on
 
 
-def interrupted(monkeypatch, stage, at):
-    """Have the stage's class stop, as by SIGTERM, at a step."""
-    real = stage.step
-
-    def stopping(self, batch, t):
-        if int(t) == at:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return real(self, batch, t)
-
-    monkeypatch.setattr(stage, "step", stopping)
-
-
-def same(one, other):
-    assert one.assignments.tolist() == other.assignments.tolist()
-    theirs = other.model.state_dict()
-    return all(torch.equal(value, theirs[name]) for name, value in one.model.state_dict().items())
-
-
 @pytest.mark.parametrize(
     ("stopped", "changes"),
     [
@@ -259,12 +239,7 @@ def same(one, other):
 )
 def test_a_stopped_run_resumes_bit_for_bit(stopped, changes, digits, tmp_path, monkeypatch):
     changes = {"selfsupervised__batch": 32, "supervised__batch": 32, "episodes__classes": 3, **changes}
-    whole = run(digits, tmp_path / "whole", **changes)
-    with monkeypatch.context() as patch:
-        interrupted(patch, stopped, at=4)
-        with pytest.raises(Interrupted):
-            run(digits, tmp_path / "stopped", **changes)
-    assert same(whole, run(digits, tmp_path / "stopped", **changes))
+    assert resumes(lambda folder: run(digits, folder, **changes), stopped, 4, monkeypatch, tmp_path)
 
 
 # What is chosen and checked before a run

@@ -2,13 +2,11 @@
 
 import copy
 import dataclasses
-import os
-import signal
 
 import numpy as np
 import pytest
 import torch
-from methods_tiny import NeverWaits, one_step
+from methods_tiny import NeverWaits, one_step, resumes
 from reference import matching
 from reference import studentt as reference
 from reference.consistency import consistency
@@ -18,7 +16,6 @@ from newfound.data.digits import read_digits
 from newfound.engine.checkpoint import Checkpoints
 from newfound.engine.loop import Engine
 from newfound.engine.schedule import ramp_up
-from newfound.errors import Interrupted
 from newfound.methods.base import run_method
 from newfound.methods.dtc import DTC, Clustered, ClusterHead, ClusterViews, Discovery, read_assignments, reduce
 from newfound.methods.parts.encoder import make_encoder
@@ -239,18 +236,6 @@ def test_images_of_a_task_leave_the_others_head_and_centres_alone(two_tasks, own
 # Resuming
 
 
-def interrupted(monkeypatch, stage, at):
-    """Have the stage's class stop, as by SIGTERM, at a step."""
-    real = stage.step
-
-    def stopping(self, batch, t):
-        if int(t) == at:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return real(self, batch, t)
-
-    monkeypatch.setattr(stage, "step", stopping)
-
-
 @pytest.mark.parametrize(
     ("stage", "changes"),
     [
@@ -265,15 +250,7 @@ def interrupted(monkeypatch, stage, at):
 )
 def test_a_stopped_run_resumes_bit_for_bit(digits, tmp_path, monkeypatch, stage, changes):
     changes = {"supervised__epochs": 3, **changes}
-    whole = run(digits, tmp_path / "whole", **changes)
-    with monkeypatch.context() as patch:
-        interrupted(patch, stage, at=5)
-        with pytest.raises(Interrupted):
-            run(digits, tmp_path / "stopped", **changes)
-    again = run(digits, tmp_path / "stopped", **changes)
-    assert whole.assignments.tolist() == again.assignments.tolist()
-    theirs = again.model.state_dict()
-    assert all(torch.equal(value, theirs[name]) for name, value in whole.model.state_dict().items())
+    assert resumes(lambda folder: run(digits, folder, **changes), stage, 5, monkeypatch, tmp_path)
 
 
 # Self-supervision

@@ -2,13 +2,11 @@
 
 import copy
 import dataclasses
-import os
-import signal
 
 import numpy as np
 import pytest
 import torch
-from methods_tiny import NeverWaits, one_step
+from methods_tiny import NeverWaits, one_step, resumes
 from reference import matching
 from reference import pairwise as reference
 from torch import nn
@@ -18,7 +16,7 @@ from newfound.data.digits import read_digits
 from newfound.engine.checkpoint import Checkpoints
 from newfound.engine.loop import Engine
 from newfound.engine.stage import Batch
-from newfound.errors import Interrupted, UserError
+from newfound.errors import UserError
 from newfound.methods import get_method
 from newfound.methods.base import run_method
 from newfound.methods.parts.constrained import Constrained, Similarity
@@ -223,22 +221,10 @@ def run(name, collection, folder, **changes):
 @pytest.mark.parametrize("stopped", [SelfSupervised, Similarity, Constrained, Joint], ids=lambda stage: stage.__name__)
 @pytest.mark.parametrize("name", METHODS)
 def test_a_stopped_run_resumes_bit_for_bit(name, stopped, digits, tmp_path, monkeypatch):
-    real = stopped.step
+    def with_turns(folder):
+        return run(name, digits, folder, self_supervision=True)
 
-    def stopping(self, batch, t):
-        if int(t) == 4:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return real(self, batch, t)
-
-    whole = run(name, digits, tmp_path / "whole", self_supervision=True)
-    with monkeypatch.context() as patch:
-        patch.setattr(stopped, "step", stopping)
-        with pytest.raises(Interrupted):
-            run(name, digits, tmp_path / "stopped", self_supervision=True)
-    again = run(name, digits, tmp_path / "stopped", self_supervision=True)
-    assert whole.assignments.tolist() == again.assignments.tolist()
-    theirs = again.model.state_dict()
-    assert all(torch.equal(value, theirs[key]) for key, value in whole.model.state_dict().items())
+    assert resumes(with_turns, stopped, 4, monkeypatch, tmp_path)
 
 
 def test_with_self_supervision_both_networks_keep_the_early_blocks_of_rotnet(digits):

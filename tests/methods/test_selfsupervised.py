@@ -1,21 +1,19 @@
 """Self-supervised learning and clusters: the four methods, from the first step to the outcome."""
 
 import dataclasses
-import os
-import signal
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from methods_tiny import chosen as chosen_apl
+from methods_tiny import resumes
 from reference import matching as reference
 
 from newfound.cluster.chosen import cluster
 from newfound.data.digits import read_digits
 from newfound.engine.checkpoint import Checkpoints
 from newfound.engine.loop import Engine
-from newfound.errors import Interrupted
 from newfound.methods.apl.representation import Representation
 from newfound.methods.base import run_method
 from newfound.methods.parts.encoder import make_encoder
@@ -50,37 +48,14 @@ def test_no_label_is_looked_at(name, digits):
         assert torch.equal(ours, theirs)
 
 
-def interrupted(monkeypatch, stage, at):
-    """Have the stage's class stop, as by SIGTERM, at a step."""
-    real = stage.step
-
-    def stopping(self, batch, t):
-        if int(t) == at:
-            os.kill(os.getpid(), signal.SIGTERM)
-        return real(self, batch, t)
-
-    monkeypatch.setattr(stage, "step", stopping)
-
-
-def same(one, other):
-    assert one.assignments.tolist() == other.assignments.tolist()
-    theirs = other.model.state_dict()
-    return all(torch.equal(value, theirs[name]) for name, value in one.model.state_dict().items())
-
-
 @pytest.mark.parametrize("learner", METHODS)
 def test_apl_runs_with_the_learner_and_resumes_bit_for_bit(learner, digits, tmp_path, monkeypatch):
     def apl(folder):
         engine = Engine(digits, torch.device("cpu"), checkpoints=Checkpoints(folder, Reporter(quiet=True)))
         return run_method(chosen_apl(instance__learner=learner), digits, engine)
 
-    whole = apl(tmp_path / "whole")
-    assert set(whole.earlier) == {"stage1", "online", "stage2-1", "stage2-2"}
-    with monkeypatch.context() as patch:
-        interrupted(patch, Representation, at=6)
-        with pytest.raises(Interrupted):
-            apl(tmp_path / "stopped")
-    assert same(whole, apl(tmp_path / "stopped"))
+    assert set(apl(tmp_path / "first").earlier) == {"stage1", "online", "stage2-1", "stage2-2"}
+    assert resumes(apl, Representation, 6, monkeypatch, tmp_path)
 
 
 @torch.no_grad()

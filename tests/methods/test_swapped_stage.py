@@ -2,14 +2,12 @@
 
 import copy
 import dataclasses
-import os
-import signal
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from methods_tiny import NeverWaits, one_step
+from methods_tiny import NeverWaits, one_step, resumes
 from reference import divergence, matching
 from reference import sinkhorn as balancing
 from reference import swapped as reference
@@ -18,7 +16,6 @@ from newfound.data.collection import novel_tasks
 from newfound.data.digits import read_digits
 from newfound.engine.checkpoint import Checkpoints
 from newfound.engine.loop import Engine
-from newfound.errors import Interrupted
 from newfound.losses import inter_class
 from newfound.methods.base import run_method
 from newfound.methods.parts import swapped
@@ -279,22 +276,7 @@ def test_every_task_keeps_to_its_own_categories(digits, name):
 @pytest.mark.parametrize("stage", [Supervised, SwappedPrediction], ids=lambda stage: stage.__name__)
 @pytest.mark.parametrize("name", ["uno", "iic"])
 def test_a_run_stopped_in_either_stage_resumes_bit_for_bit(name, stage, digits, tmp_path, monkeypatch):
-    whole, _ = run(digits, name, tmp_path / "whole")
-    real = stage.step
-
-    def stopping(self, batch, t):
-        if int(t) == 4:  # within the second epoch of supervised training, or the first of discovery
-            os.kill(os.getpid(), signal.SIGTERM)
-        return real(self, batch, t)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(stage, "step", stopping)
-        with pytest.raises(Interrupted, match="stopped after step 5 of"):
-            run(digits, name, tmp_path / "stopped")
-    resumed, _ = run(digits, name, tmp_path / "stopped")
-    assert resumed.assignments.tolist() == whole.assignments.tolist()
-    theirs = resumed.model.state_dict()
-    assert all(torch.equal(value, theirs[key]) for key, value in whole.model.state_dict().items())
+    assert resumes(lambda folder: run(digits, name, folder)[0], stage, 4, monkeypatch, tmp_path)
 
 
 # What it is good for

@@ -2,13 +2,11 @@
 
 import copy
 import dataclasses
-import os
-import signal
 
 import numpy as np
 import pytest
 import torch
-from methods_tiny import NeverWaits, one_step
+from methods_tiny import NeverWaits, one_step, resumes
 from reference import matching, pairwise
 from reference import supcon as contrast
 from reference import wta as hashing
@@ -18,7 +16,7 @@ from newfound.data.digits import read_digits
 from newfound.data.look import Look
 from newfound.engine.checkpoint import Checkpoints
 from newfound.engine.loop import Engine
-from newfound.errors import Interrupted, UserError
+from newfound.errors import UserError
 from newfound.methods.base import run_method
 from newfound.methods.parts.encoder import make_encoder
 from newfound.methods.parts.views import make_views
@@ -216,23 +214,11 @@ def test_the_saved_model_answers_with_both_parts_of_the_head(digits, tmp_path):
 
 
 def test_a_stopped_run_resumes_bit_for_bit(digits, tmp_path, monkeypatch):
-    length = {"discovery__epochs": 3, "discovery__batch": 64}
-    whole = run(digits, tmp_path / "whole", **length)
-    real = Discovery.step
+    # Step 6 is in the second epoch: its threshold is from the first, and pairs have been counted.
+    def three_epochs(folder):
+        return run(digits, folder, discovery__epochs=3, discovery__batch=64)
 
-    def stopping(self, batch, t):
-        if int(t) == 6:  # within the second epoch: its threshold is from the first, and pairs have been counted
-            os.kill(os.getpid(), signal.SIGTERM)
-        return real(self, batch, t)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Discovery, "step", stopping)
-        with pytest.raises(Interrupted, match="step 7 of 12"):
-            run(digits, tmp_path / "stopped", **length)
-    resumed = run(digits, tmp_path / "stopped", **length)
-    assert resumed.assignments.tolist() == whole.assignments.tolist()
-    theirs = resumed.model.state_dict()
-    assert all(torch.equal(value, theirs[name]) for name, value in whole.model.state_dict().items())
+    assert resumes(three_epochs, Discovery, 6, monkeypatch, tmp_path)
 
 
 # What it is good for
