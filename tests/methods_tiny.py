@@ -1,5 +1,6 @@
 """APL small enough for a test, and what tests of methods share."""
 
+import dataclasses
 import os
 import signal
 
@@ -7,9 +8,11 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from newfound.config.settings import PlanSettings
 from newfound.engine.loop import Engine
 from newfound.engine.stage import Batch
 from newfound.errors import Interrupted
+from newfound.methods import get_method, method_names
 from newfound.methods.apl.representation import Representation
 from newfound.methods.base import run_method
 from newfound.model import Encoder
@@ -86,3 +89,19 @@ def same(one, other):
     theirs = other.model.state_dict()
     equal = all(torch.equal(value, theirs[name]) for name, value in one.model.state_dict().items())
     return equal and one.assignments.tolist() == other.assignments.tolist()
+
+
+def trained_methods():
+    """The methods that train a network of their own on images."""
+    return [name for name in method_names() if get_method(name).takes == {"images"}]
+
+
+def quick(name):
+    """The settings of that method's recipe for the digits, with two epochs a stage."""
+    settings = resolve_settings(name, f"{name}-digits", {})
+    values = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
+    plans = [plan for plan, value in values.items() if isinstance(value, PlanSettings)]
+    short = {"epochs": 2, "batch": 48, "warmup_epochs": 0}
+    return resolve_settings(
+        name, f"{name}-digits", {f"{plan}.{key}": value for plan in plans for key, value in short.items()}
+    )

@@ -7,37 +7,18 @@ import signal
 import numpy as np
 import pytest
 import torch
-from methods_tiny import same
+from methods_tiny import quick, same, trained_methods
 
-from newfound.config.settings import PlanSettings
 from newfound.data.collection import novel_tasks
 from newfound.data.look import Look
 from newfound.engine.checkpoint import Checkpoints
 from newfound.engine.loop import Engine, Training
 from newfound.errors import Interrupted
-from newfound.methods import get_method, method_names
+from newfound.methods import get_method
 from newfound.methods.base import run_method
 from newfound.model import load_model
 from newfound.plan.recipe import default_recipe, resolve_settings
 from newfound.progress import Reporter
-
-TRAINED = [
-    name for name in method_names() if "images" in get_method(name).takes and "backbone" not in get_method(name).takes
-]
-
-
-def plans(settings):
-    """The names of the plans among the settings."""
-    return [
-        field.name for field in dataclasses.fields(settings) if isinstance(getattr(settings, field.name), PlanSettings)
-    ]
-
-
-def quick(name):
-    """The digits' recipe, two epochs a stage."""
-    settings = resolve_settings(name, f"{name}-digits", {})
-    changes = {f"{plan}.{key}": value for plan in plans(settings) for key, value in (("epochs", 2), ("batch", 48))}
-    return resolve_settings(name, f"{name}-digits", changes | {f"{plan}.warmup_epochs": 0 for plan in plans(settings)})
 
 
 def run(name, collection, folder):
@@ -68,7 +49,7 @@ def count_steps(monkeypatch):
     return counted
 
 
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("name", trained_methods())
 def test_it_keeps_to_each_task_saves_its_model_and_resumes_bit_for_bit_in_every_stage(
     name, digits, tmp_path, monkeypatch
 ):
@@ -100,7 +81,7 @@ def test_it_keeps_to_each_task_saves_its_model_and_resumes_bit_for_bit_in_every_
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize("domain", ["natural", "symbolic"])
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize("name", trained_methods())
 def test_what_it_takes_for_folders_can_be_run(name, domain, device):
     seen = Look(images=300, side=40, background=250, share=0.8, colour=0.0)
     method = get_method(name)
