@@ -91,7 +91,7 @@ def _earlier(tables: Tables, records: Records) -> str:
     lines = []
     for name, run in tables.earlier.items():
         record = records[name]
-        stages = [record["earlier"].get(stage) for stage in ("stage1", "refinement")] + [record["unlabelled"]]
+        stages = [(record["earlier"] or {}).get(stage) for stage in ("stage1", "refinement")] + [record["unlabelled"]]
         figures = [f"{100 * stage['accuracy']:.1f}" if stage else "" for stage in stages]
         test = ", ".join(f"{100 * record['test']['strict'][part]:.1f}" for part in PARTS)
         made = [_minutes([record]), record["hardware"], record["commit"][:7]]
