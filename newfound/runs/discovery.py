@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import html
 import os
 import platform
 from collections import Counter
@@ -33,8 +34,11 @@ from newfound.progress import Reporter
 from newfound.runfolder import Run, check_free, claimed
 from newfound.runs.figures import evaluate_run
 
+MOST_ROWS = 50
+"""Of the table of categories in a notebook."""
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Discovery:
     """What a finished run found: a category and a confidence for every unlabelled image."""
 
@@ -58,6 +62,18 @@ class Discovery:
 
     def __len__(self) -> int:
         return len(self.images)
+
+    def __repr__(self) -> str:
+        return f"Discovery({str(self.folder)!r}: {len(self):,} images in {len(self.sizes()):,} categories)"
+
+    def _repr_html_(self) -> str:
+        """A table of the categories, the largest first, for notebooks."""
+        largest = sorted(self.sizes().items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_ROWS]
+        rows = "".join(f"<tr><td>{html.escape(name)}</td><td>{size:,}</td></tr>" for name, size in largest)
+        more = len(self.sizes()) - len(largest)
+        rest = f"<p>and {more:,} smaller categories</p>" if more else ""
+        head = "<tr><th>category</th><th>images</th></tr>"
+        return f"<p>{html.escape(repr(self))}</p><table>{head}{rows}</table>{rest}"
 
     def sizes(self) -> dict[str, int]:
         """How many images each discovered category has, empty ones included."""

@@ -1,4 +1,5 @@
 import csv
+import dataclasses
 import io
 import os
 import shutil
@@ -38,6 +39,20 @@ def test_a_discovery_tells_what_was_found(found):
     assert [confidence[i] for i in surest] == sorted((confidence[i] for i in surest), reverse=True)
     with pytest.raises(UserError, match="there is no category novel-09"):
         found.images_of("novel-09")
+
+
+def test_it_is_one_line_in_a_terminal_and_a_table_in_a_notebook(found):
+    assert repr(found) == f"Discovery({str(found.folder)!r}: 679 images in 5 categories)"
+    shown = found._repr_html_()
+    for name, size in found.sizes().items():
+        assert f"<tr><td>{name}</td><td>{size}</td></tr>" in shown
+    names = tuple(f"<{i:03d}>" for i in range(60))
+    many = dataclasses.replace(found, images=names, categories=names, confidence=(1.0,) * 60, result={"novel": names})
+    shown = many._repr_html_()
+    assert "<td>&lt;000&gt;</td>" in shown
+    assert "<000>" not in shown
+    assert shown.count("<tr><td>") == 50
+    assert "and 10 smaller categories" in shown
 
 
 def test_it_becomes_a_frame(found):
