@@ -317,6 +317,16 @@ def methods(
         print_methods(found, in_full=name is not None)
 
 
+@app.command(cls=_Once)
+def doctor(cache: Cache = None, as_json: Json = False) -> None:
+    """Say what is installed, which device and cache are used, and what would be chosen: for bug reports."""
+    from newfound.data.cache import default_cache
+    from newfound.runs.doctor import describe, examine
+
+    found = examine(cache or default_cache())
+    write(f"{json.dumps(found)}\n" if as_json else describe(found))
+
+
 @data_app.command("list", cls=_Once)
 def data_list(as_json: Json = False) -> None:
     """List the data sets there are."""

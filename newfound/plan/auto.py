@@ -75,7 +75,7 @@ def _for_folders(
     if method is None:
         pretrained = is_installed(PRETRAINED) and _suits_backbone(settings)
         method = default_method(domain=domain, device=device, images=len(files), pretrained=pretrained)
-        why, warnings = _why(method, domain, device, len(files))
+        why, warnings = reason(method, domain, device, len(files))
         choices.append(Choice("method", method, why))
     recipe = default_recipe(method, "folder", f"folder-{domain}")
     chosen = get_method(method)
@@ -89,7 +89,7 @@ def _for_folders(
     return Chosen(method, recipe, PRETRAINED if pinned else None, changes, tuple(choices), warnings, free=True)
 
 
-def _why(method: str, domain: str, device: str, images: int) -> tuple[str, tuple[str, ...]]:
+def reason(method: str, domain: str, device: str, images: int) -> tuple[str, tuple[str, ...]]:
     """Why the method was chosen, and what to warn of."""
     if "backbone" in get_method(method).takes:
         return f"{PRETRAINED} has learned from a million images, and here are {images:,}", ()
