@@ -96,12 +96,11 @@ def trained_methods():
     return [name for name in method_names() if get_method(name).takes == {"images"}]
 
 
-def quick(name):
-    """The settings of that method's recipe for the digits, with two epochs a stage."""
+def quick(name, **changes):
+    """The settings of that method's recipe for the digits, with two epochs a stage, and with the changes."""
     settings = resolve_settings(name, f"{name}-digits", {})
     values = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
     plans = [plan for plan, value in values.items() if isinstance(value, PlanSettings)]
     short = {"epochs": 2, "batch": 48, "warmup_epochs": 0}
-    return resolve_settings(
-        name, f"{name}-digits", {f"{plan}.{key}": value for plan in plans for key, value in short.items()}
-    )
+    shortened = {f"{plan}.{key}": value for plan in plans for key, value in short.items()}
+    return resolve_settings(name, f"{name}-digits", shortened | changes)

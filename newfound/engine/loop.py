@@ -110,6 +110,7 @@ class Training:
 
     def run(self) -> None:
         self._warn_of_a_long_warmup()
+        self._warn_of_late_milestones()
         self._restore()
         self.began = time.monotonic()
         images = self.total * self.stage.sampler.batch
@@ -201,6 +202,15 @@ class Training:
             self.engine.reporter.warn(
                 f"{self.stage.name}: {setting} is {warmup:g} of {epochs} epochs, so the learning rate rises to the end "
                 f"and never falls; try {setting}={epochs / 10:g}"
+            )
+
+    def _warn_of_late_milestones(self) -> None:
+        epochs, milestones = self.plan.epochs, self.plan.milestones
+        if self.plan.schedule == "steps" and milestones and min(milestones) >= epochs:
+            setting = f"{self.stage.settings_key}.milestones"
+            self.engine.reporter.warn(
+                f"{self.stage.name}: {setting} begin at {min(milestones):g} of {epochs} epochs, so the learning rate "
+                f"never falls; try {setting}=[{0.6 * epochs:g},{0.8 * epochs:g}]"
             )
 
     def _watch(self, figures: dict[str, float]) -> None:

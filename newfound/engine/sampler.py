@@ -19,6 +19,11 @@ class Stream:
     index: np.ndarray
     per_batch: int
 
+    @property
+    def batches(self) -> int:
+        """How many batches show its images once; what is left over is not shown."""
+        return len(self.index) // self.per_batch
+
     def order(self, generator: torch.Generator, steps: int) -> Tensor:
         """The images of ``steps`` batches, int64 [steps, per_batch]: a random order, then another one."""
         return torch.from_numpy(self.index)[_rounds(generator, len(self.index), steps * self.per_batch)].view(steps, -1)
@@ -29,6 +34,11 @@ class GroupStream(Stream):
     """Images of which each batch takes those of one group: what is compared in pairs has to be of one task."""
 
     groups: tuple[np.ndarray, ...]
+
+    @property
+    def batches(self) -> int:
+        """How many batches show every image; some come again where a group is no multiple of a batch."""
+        return sum(-(-len(group) // self.per_batch) for group in self.groups)
 
     def order(self, generator: torch.Generator, steps: int) -> Tensor:
         """Every group has as many batches as it takes to show each of its images, and the batches are shuffled."""
@@ -74,7 +84,8 @@ class Sampler:
     """Batches that hold ``per_batch`` images of each stream, in the streams' order.
 
     An epoch is one pass over the largest share (the stream that lasts longest); streams that end sooner start again, in
-    a new order. The last, incomplete batch is dropped: within an epoch no image of the longest stream comes twice.
+    a new order. The last, incomplete batch is dropped: within an epoch no image of the longest stream comes twice, but
+    in batches of one group or by categories.
     The first ``n_known`` images of a batch are labelled.
     """
 
@@ -84,7 +95,7 @@ class Sampler:
         if not self.streams or any(len(stream.index) == 0 for stream in self.streams):
             raise ValueError("every stream needs an image, and a batch needs a stream")
         self.batch = sum(stream.per_batch for stream in self.streams)
-        self.steps = max(1, *(len(stream.index) // stream.per_batch for stream in self.streams))
+        self.steps = max(1, *(stream.batches for stream in self.streams))
 
     def epoch(self, generator: torch.Generator) -> Tensor:
         """The indices of every batch of one epoch, int64 [steps, batch], on the CPU."""
@@ -124,7 +135,7 @@ def _unlabelled(collection: Collection, per_batch: int) -> Stream:
     tasks = tuple(task.rows for task in collection.tasks)
     if len(tasks) == 1:
         return Stream(collection.unlabelled, per_batch)
-    return GroupStream(collection.unlabelled, per_batch, tasks)
+    return GroupStream(collection.unlabelled, min(per_batch, max(map(len, tasks))), tasks)
 
 
 def labelled_sampler(labelled: np.ndarray, batch: int) -> Sampler:

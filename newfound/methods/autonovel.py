@@ -27,7 +27,7 @@ from newfound.methods.parts.encoder import make_encoder
 from newfound.methods.parts.outcome import read_outcome
 from newfound.methods.parts.pretraining import PretrainedSettings, check_network, learn_labels, learn_turns
 from newfound.methods.parts.sidebyside import level_parts
-from newfound.methods.parts.tasks import allowed_categories, novel_names
+from newfound.methods.parts.tasks import allowed_categories, masked_logits, novel_names
 from newfound.methods.parts.views import make_views
 from newfound.model import Encoder, Model
 from newfound.nets.heads import LinearClassifier
@@ -89,7 +89,7 @@ class Discovery(Stage):
         n, first, chosen = len(batch.labels), batch.n_known, self.chosen
         features = self.encoder(crops.whole.flatten(0, 1))
         of_known, of_novel = self._taking_part(batch)
-        known, novel = masked(self.known(features), of_known), masked(self.novel(features), of_novel)
+        known, novel = masked_logits(self.known(features), of_known), masked_logits(self.novel(features), of_novel)
         known_one, known_other = known.softmax(1).split(n)
         one, other = novel.softmax(1).split(n)
         alike = same_top_ranks(features[first:n], chosen.ranks)
@@ -122,11 +122,6 @@ class Discovery(Stage):
         head.weight.copy_(torch.cat([self.known.weight[: self.n_base], self.novel.weight]))
         head.bias.copy_(torch.cat([self.known.bias[: self.n_base], self.novel.bias]))
         return head
-
-
-def masked(logits: Tensor, allowed: Tensor) -> Tensor:
-    """Logits [n, K] in float32, -inf where the category is not ``allowed`` [K]."""
-    return logits.float().masked_fill(~allowed, -torch.inf)
 
 
 @torch.no_grad()

@@ -103,8 +103,8 @@ class Method(ABC):
         with torch.random.fork_rng(devices=[]):
             nets.build(self.settings.network, *shape[:2])
 
-    def later_epochs(self) -> int:
-        """Epochs that follow the stretched plan's own."""
+    def later_epochs(self, collection: Collection) -> float:
+        """What follows the stretched plan, in its epochs."""
         return 0
 
     def seconds_to_read(self, collection: Collection, engine: Engine) -> tuple[str, float]:

@@ -24,7 +24,7 @@ from newfound.losses import TemporalEnsemble, cluster_divergence, consistency, s
 from newfound.methods.base import Fit, Method, Outcome, fit_whole_views
 from newfound.methods.parts.clusters import find_clusters
 from newfound.methods.parts.encoder import make_encoder
-from newfound.methods.parts.joint import joint_outcome
+from newfound.methods.parts.joint import joint_epochs, joint_outcome
 from newfound.methods.parts.pretraining import PretrainedSettings, check_network, learn_labels, learn_turns
 from newfound.methods.parts.tasks import allowed_categories, by_task
 from newfound.methods.parts.views import make_views
@@ -115,8 +115,8 @@ class Clustered(Stage):
         super().__init__()
         self.encoder, self.head, self.chosen, self.plan = encoder, head, chosen, getattr(chosen, self.name)
         self.views = ClusterViews(make_views(chosen.views, encoder.size, extra=0), chosen.plain, pair)
-        # Of all tasks together, since batch norm goes by the statistics of all when features are read. In rehearsal on
-        # two tasks of known digits, upright and turned, batches of one task gave 60 % and mixed ones 86 %.
+        # Of all tasks together, since batch norm goes by the statistics of all when features are read: in
+        # rehearsal on two tasks batches of one task were far worse (docs/log/methods.md).
         stream = Stream(collection.unlabelled, min(self.plan.batch, collection.n_unlabelled))
         self.sampler = Sampler([stream], n_known=0)
         self.n_labelled = collection.n_labelled
@@ -155,17 +155,19 @@ class Discovery(Clustered):
     def before_epoch(self, epoch: int, engine: Engine) -> None:
         """Bring the averages up to date, and make new targets every few epochs.
 
-        The averages begin with the assignments before the first epoch.
+        TE averages what was said of views in training, and begins with the images as they are. TEP averages the images
+        as they are.
         """
+        renew = epoch % self.chosen.interval == 0
+        if renew or self.chosen.variant == "tep":
+            assigned = read_assignments(self.encoder, self.head, self.allowed, engine)
         if self.ensemble is not None:
-            if epoch == 0:
-                self.ensemble.latest.copy_(read_assignments(self.encoder, self.head, self.allowed, engine))
+            if epoch == 0 or self.chosen.variant == "tep":
+                self.ensemble.latest.copy_(assigned)
             self.ensemble.update()
-        if epoch % self.chosen.interval == 0:
-            if self.ensemble is not None and self.chosen.variant == "tep":
+            if self.chosen.variant == "tep":
                 assigned = self.ensemble.of(slice(None))
-            else:
-                assigned = read_assignments(self.encoder, self.head, self.allowed, engine)
+        if renew:
             self.targets.copy_(sharpen(assigned))
 
     def step(self, batch: Batch, t: Tensor) -> dict[str, Tensor]:
@@ -176,11 +178,10 @@ class Discovery(Clustered):
         loss = self.chosen.sharpening * parts["divergence"]
         if self.ensemble is not None and self.chosen.variant == "te":
             others = [self.ensemble.of(rows)]
+            self.ensemble.record(rows, assigned)
         if others:
             parts["consistency"] = consistency(assigned, others[0], allowed)
             loss = loss + value_at(self.ramp, t) * parts["consistency"]
-        if self.ensemble is not None:
-            self.ensemble.record(rows, assigned)
         return {"loss": loss, **parts, "certainty": assigned.detach().amax(1).mean()}
 
 
@@ -229,7 +230,7 @@ class DTC(Method):
         views = FirstView(make_views(chosen.views, encoder.size, extra=0))
         outcome = joint_outcome(
             encoder, (n_known + found).cpu().numpy(), confidence.cpu().numpy(), collection, chosen.joint, views, engine,
-            method="dtc",
+            method=chosen.method,
         )  # fmt: skip
         earlier = {"clusters": clusters.cpu().numpy(), "warmup": (n_known + warm.argmax(1)).cpu().numpy()}
         return replace(outcome, earlier=earlier, features_before_stage2=features)
@@ -241,5 +242,5 @@ class DTC(Method):
     def check(self, shape: tuple[int, int, int]) -> None:
         check_network(self.settings, shape)
 
-    def later_epochs(self) -> int:
-        return int(self.settings.joint.epochs)
+    def later_epochs(self, collection: Collection) -> float:
+        return joint_epochs(self.settings.joint, collection)

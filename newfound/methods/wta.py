@@ -6,7 +6,6 @@ WTA-NCD, in one stage from a fresh network. No code of its authors is public: do
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -39,7 +38,7 @@ from newfound.methods.instance.simclr import SimCLRSettings
 from newfound.methods.parts.encoder import make_encoder
 from newfound.methods.parts.outcome import read_outcome
 from newfound.methods.parts.sidebyside import level_parts
-from newfound.methods.parts.tasks import allowed_categories, novel_names
+from newfound.methods.parts.tasks import allowed_categories, masked_logits, novel_names
 from newfound.methods.parts.views import make_views
 from newfound.model import Encoder, Model
 from newfound.nets.heads import LinearClassifier, projection
@@ -117,27 +116,28 @@ class Discovery(Stage):
         first = batch.n_known
         features = self.encoder(crops.whole.flatten(0, 1))
         outputs = self.projection(features).unflatten(0, (2, -1))
-        known, novel = self._logits(features, batch)
+        known, novel, allowed = self._logits(features, batch)
         alike = self._alike(features[: len(batch.labels)].detach(), batch)
         known_p, novel_p = known.softmax(-1), novel.softmax(-1)
         parts = {
             "contrast": joint_contrast(outputs, batch.labels, temperature=self.chosen.contrast.temperature),
             "known": F.cross_entropy(known[:, :first].flatten(0, 1), batch.labels[:first].repeat(2)),
             "pairwise": pair_likelihood(novel_p[0, first:], novel_p[1, first:], alike),
-            "consistency": consistency(*known_p) + consistency(*novel_p),
+            "consistency": consistency(*known_p) + consistency(novel_p[0], novel_p[1], allowed),
         }
         loss = parts["contrast"] + parts["known"] + self.chosen.pairwise * parts["pairwise"]
         loss = loss + value_at(self.weight, t) * parts["consistency"]
         figures = {"alike": alike.float().mean(), "threshold": self.threshold.float()}
         return {"loss": loss, **parts, **figures}
 
-    def _logits(self, features: Tensor, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Logits of both views [2, n, known] and [2, n, novel]; those of another task's categories are -inf."""
+    def _logits(self, features: Tensor, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:
+        """Logits of both views [2, n, known] and [2, n, novel], and which novel categories [n, novel] (bool) each image
+        may have; those of another task's are -inf."""
         logits = self.head(features).float().unflatten(0, (2, -1))
         known, novel = logits[..., : self.n_known], logits[..., self.n_known :]
-        allowed = self.allowed[batch.index[batch.n_known :] - self.n_labelled]
-        forbidden = F.pad(~allowed, (0, 0, batch.n_known, 0))  # labelled images are of no task
-        return known, novel.masked_fill(forbidden, -math.inf)
+        own = self.allowed[batch.index[batch.n_known :] - self.n_labelled]
+        allowed = F.pad(own, (0, 0, batch.n_known, 0), value=True)  # labelled images are of no task
+        return known, masked_logits(novel, allowed), allowed
 
     @torch.no_grad()
     def _alike(self, features: Tensor, batch: Batch) -> Tensor:

@@ -19,8 +19,8 @@ from newfound.model.encoder import Encoder
 from newfound.model.strangeness import Strangeness
 from newfound.nets.heads import Head, build_head
 
-FORMAT = 4
-"""Since 4 a model names its head."""
+FORMAT = 5
+"""Since 4 a model names its head; since 5 the network tiny has three blocks."""
 
 
 class Model(nn.Module):

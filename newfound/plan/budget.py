@@ -84,6 +84,7 @@ class Trial(Engine):
         self.speeds: dict[str, Speed] = {}
 
     def train(self, stage: Stage) -> None:
+        stage.to(self.device)  # what follows may look at images with it
         speed = Speed(0.0, stage.sampler.steps, stage.plan.epochs)
         self.speeds[stage.settings_key] = self._timed(stage, speed) if self.timed else speed
         if stage.settings_key == self.stretched:
@@ -92,7 +93,6 @@ class Trial(Engine):
 
     def _timed(self, stage: Stage, speed: Speed) -> Speed:
         """The speed with its seconds, by a few steps of the stage: no more than it has."""
-        stage.to(self.device)
         most = min(WARM_UP + STEPS, speed.steps * speed.epochs)
         warm_up = WARM_UP if most > WARM_UP else 0
         with fastest_kernels():
@@ -165,7 +165,8 @@ def plan_epochs(
     speeds = measure(method, collection, call)
     left -= time.monotonic() - began
     stretched = speeds.pop(method.stretched)
-    others = sum(speed.epoch * speed.epochs for speed in speeds.values()) + method.later_epochs() * stretched.epoch
+    others = sum(speed.epoch * speed.epochs for speed in speeds.values())
+    others += method.later_epochs(collection) * stretched.epoch
     if as_given:
         takes = others + stretched.epochs * stretched.epoch
         text = f"{stretched.epochs} epochs, as given, take about {format_seconds(takes)}"
@@ -174,6 +175,11 @@ def plan_epochs(
         return Planned(settings, (choice,), over if takes > left else ())
     epochs = max(1, min(int((left - others) / stretched.epoch), MAX_EPOCHS))
     choice = Choice("epochs", str(epochs), f"what {named} hold: {stretched.steps} steps of {stretched.step:.2g} s each")
+    if others > left:
+        text = f"the stages beside {method.stretched} alone take about {format_seconds(others)}"
+        return Planned(
+            _with_epochs(method, epochs), (choice,), (f"{text}, more than {named} hold; they are run anyway",)
+        )
     few = (
         f"no more than {epochs} epochs of {method.stretched} fit into {named}: training is cut short, and the result "
         "may be poor"

@@ -271,3 +271,11 @@ def test_features_come_in_evaluation_mode_and_leave_the_mode_alone(make_engine, 
 def test_a_warm_up_that_takes_all_epochs_is_warned_of(make_engine, make_toy, tmp_path, capsys, epochs, warned):
     make_engine(tmp_path / "run").train(make_toy(name="stage2", epochs=epochs, warmup_epochs=3))
     assert ("stage2.warmup_epochs is 3" in capsys.readouterr().err) == warned
+
+
+@pytest.mark.parametrize(("epochs", "warned"), [(3, True), (4, False)])
+def test_milestones_that_never_come_are_warned_of(make_engine, make_toy, tmp_path, capsys, epochs, warned):
+    plan = {"epochs": epochs, "schedule": "steps", "milestones": (3, 5)}
+    make_engine(tmp_path / "run").train(make_toy(name="stage2", **plan))
+    told = "stage2.milestones begin at 3 of 3 epochs, so the learning rate never falls; try stage2.milestones=[1.8,2.4]"
+    assert (told in capsys.readouterr().err) == warned

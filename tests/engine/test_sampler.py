@@ -71,6 +71,17 @@ def test_unlabelled_images_of_a_batch_are_of_one_task_and_every_image_is_shown()
     assert seen == set(range(20, 57))
 
 
+def test_small_tasks_make_smaller_batches_and_an_epoch_shows_all_of_them():
+    sizes = (10, 4, 7)
+    starts = np.cumsum((0, *sizes[:-1]))
+    tasks = [(str(i), 1, start + np.arange(size)) for i, (start, size) in enumerate(zip(starts, sizes, strict=True))]
+    labels = np.full(sum(sizes), UNKNOWN)
+    store = ImageStore(np.zeros((len(labels), 1, 8, 8), np.uint8))
+    sampler = unlabelled_sampler(Collection(store, labels, (), novel_tasks(0, *tasks)), 64)
+    assert (sampler.batch, sampler.steps) == (10, 3)
+    assert set(sampler.epoch(generator()).flatten().tolist()) == set(range(21))
+
+
 def test_a_mixed_batch_has_labelled_images_first_and_others_of_one_task():
     sampler = mixed_sampler(two_tasks(), 12, 0.5, one_task=True)
     assert sampler.n_known == 6

@@ -1,4 +1,4 @@
-"""On a GPU every stage of every method is one graph: nothing in its steps waits for the device or changes its shape."""
+"""On a GPU the stages of every method are graphs: nothing in their steps waits for the device or changes its shape."""
 
 import pytest
 import torch
@@ -12,8 +12,17 @@ from newfound.methods.base import run_method
 pytestmark = pytest.mark.gpu
 
 
-@pytest.mark.parametrize("name", trained_methods())
-def test_every_stage_is_captured(name, monkeypatch):
+VARIANTS = [
+    *(("apl", {"instance.learner": learner}) for learner in ("simclr", "moco", "mocov2", "rotation", "none")),
+    ("autonovel", {"incremental": True}),
+    ("autonovel", {"supervised_loss": "prototypical", "episodes.classes": 5}),
+    *(("dtc", {"variant": variant, "hidden": 16}) for variant in ("baseline", "te", "tep")),
+    *((name, {"self_supervision": True}) for name in ("dtc", "kcl", "mcl")),
+]
+
+
+@pytest.mark.parametrize(("name", "changes"), [*((name, {}) for name in trained_methods()), *VARIANTS])
+def test_every_stage_is_captured(name, changes, monkeypatch):
     captured, real = {}, Training._epoch
 
     def epoch(self, *given):
@@ -22,6 +31,6 @@ def test_every_stage_is_captured(name, monkeypatch):
 
     monkeypatch.setattr(Training, "_epoch", epoch)
     collection = read_digits(0).collection
-    outcome = run_method(quick(name), collection, Engine(collection, torch.device("cuda")))
+    outcome = run_method(quick(name, **changes), collection, Engine(collection, torch.device("cuda")))
     assert len(outcome.assignments) == collection.n_unlabelled
     assert {stage for stage, yes in captured.items() if not yes} == set()

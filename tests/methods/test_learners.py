@@ -146,6 +146,18 @@ def test_rotation_by_itself_passes_no_other_images_through_the_encoder(digits):
     assert passed == [4 * 32]
 
 
+def test_turned_views_do_not_move_the_statistics_of_an_encoder_that_has_a_pass_of_its_own(digits):
+    stage, engine = begin(digits, "rotation")
+    twin = copy.deepcopy(stage).train()
+    _, batch = one_step(stage, engine)
+    with torch.no_grad():
+        twin.encoder(batch.views.whole.flatten(0, 1))
+    moved = dict(twin.encoder.named_buffers())
+    for name, value in stage.encoder.named_buffers():
+        if name.endswith(("running_mean", "running_var")):
+            torch.testing.assert_close(value, moved[name])
+
+
 @pytest.mark.parametrize("learner", OTHERS)
 def test_a_learner_teaches_the_encoder_and_its_step_never_waits(digits, learner):
     stage, engine = begin(digits, learner)

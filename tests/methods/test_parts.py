@@ -153,8 +153,8 @@ def test_extra_views_too_small_for_the_network_are_refused_unless_nobody_looks_a
 
 
 def test_stage_2_follows_with_the_epochs_of_all_its_iterations():
-    assert get_method("apl")(chosen(selftraining__iterations=3, stage2__epochs=2)).later_epochs() == 6
-    assert get_method("kmeans")(get_method("kmeans").Settings()).later_epochs() == 0
+    assert get_method("apl")(chosen(selftraining__iterations=3, stage2__epochs=2)).later_epochs(None) == 6
+    assert get_method("kmeans")(get_method("kmeans").Settings()).later_epochs(None) == 0
 
 
 # Views

@@ -16,7 +16,9 @@ from newfound import UserError
 from newfound.data.digits import read_digits
 from newfound.data.look import look, look_at
 from newfound.data.sources import Source
+from newfound.engine.stage import Stage
 from newfound.errors import Interrupted
+from newfound.methods import get_method
 from newfound.plan import auto, budget
 from newfound.plan.auto import choose
 from newfound.plan.recipe import resolve_settings
@@ -260,6 +262,30 @@ def test_epochs_of_stage_1_are_what_the_time_holds_less_those_of_stage_2(tmp_pat
     planned = budget.plan_epochs(recipe, digits, call, clock, given, free=True).settings
     assert planned.stage1.epochs == epochs
     assert given or planned.stage1.warmup_epochs <= epochs / 10
+
+
+def test_stages_that_take_longer_than_the_time_are_warned_of(tmp_path, monkeypatch):
+    speeds = {
+        "selfsupervised": budget.Speed(1, 10, 100),
+        "supervised": budget.Speed(1, 5, 20),
+        "discovery": budget.Speed(1, 10, 50),
+    }
+    monkeypatch.setattr(budget, "measure", lambda *_, **__: dict(speeds))
+    call, digits = SimpleNamespace(device="cpu", seed=0, cache=str(tmp_path)), read_digits(0).collection
+    recipe = resolve_settings("autonovel", "autonovel-digits", {})
+    planned = budget.plan_epochs(recipe, digits, call, budget.Clock(600, 0.0), {}, free=True)
+    told = "the stages beside discovery alone take about 18:20, more than 10:00 hold; they are run anyway"
+    assert (planned.settings.discovery.epochs, planned.warnings) == (1, (told,))
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_a_trial_has_every_stage_on_its_device(tmp_path, monkeypatch, timed):
+    moved, real = [], Stage.to
+    monkeypatch.setattr(Stage, "to", lambda self, device: (moved.append(self.name), real(self, device))[1])
+    call = SimpleNamespace(device="cpu", seed=0, cache=str(tmp_path))
+    method = get_method("dtc")(resolve_settings("dtc", "dtc-digits", {}))
+    budget.measure(method, read_digits(0).collection, call, timed=timed)
+    assert moved == ["supervised", "warmup", "discovery"]
 
 
 def test_milestones_stay_at_their_shares_of_the_epochs_that_a_time_holds(tmp_path, monkeypatch):

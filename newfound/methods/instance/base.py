@@ -39,7 +39,7 @@ class InstanceLearner(nn.Module):
         return []
 
     def after_step(self, encoder: nn.Module, t: Tensor) -> None:
-        """Whatever follows the optimiser: moving averages, queues."""
+        """Whatever follows the optimiser: moving averages."""
 
     def warning(self, figures: dict[str, float]) -> str | None:
         """What to tell the person if the figures just logged show that the learner has collapsed."""

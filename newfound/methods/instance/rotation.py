@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import ClassVar
 
 import torch
@@ -11,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from newfound.methods.instance.base import InstanceLearner
+from newfound.nets.norm import frozen_statistics
 from newfound.views.multiview import Crops
 
 
@@ -19,7 +21,8 @@ class Rotation(InstanceLearner):
 
     The four copies of a view go through the encoder together. If the upright one had a pass of its own, batch norm
     would give it away: on the digits, a network trained so takes every image turned by 180 degrees for upright. The
-    first whole view is enough, which makes four copies of an image. Running statistics are of turned images too.
+    first whole view is enough, which makes four copies of an image. Where the encoder has passed the whole views
+    already, turned ones do not move its running statistics.
     """
 
     uses_features: ClassVar[bool] = False
@@ -34,7 +37,8 @@ class Rotation(InstanceLearner):
         """The cross-entropy over the turns, its share of that of a guess, and the share of turns that are told."""
         upright = crops.whole[0]
         turned = torch.cat([upright.rot90(turns, (-2, -1)) for turns in range(4)])
-        logits = self.head(encoder(turned)).float()
+        with frozen_statistics(encoder) if len(features) else nullcontext():
+            logits = self.head(encoder(turned)).float()
         truth = torch.arange(4, device=logits.device).repeat_interleave(len(upright))
         loss = F.cross_entropy(logits, truth)
         told = (logits.argmax(1) == truth).float().mean()

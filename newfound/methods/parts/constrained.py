@@ -22,9 +22,9 @@ from newfound.engine.stage import Batch, Stage
 from newfound.errors import UserError
 from newfound.methods.base import Fit, Method, Outcome, fit_whole_views
 from newfound.methods.parts.encoder import make_encoder
-from newfound.methods.parts.joint import joint_outcome
+from newfound.methods.parts.joint import joint_epochs, joint_outcome
 from newfound.methods.parts.pretraining import SelfSupervisionSettings, check_network, learn_turns
-from newfound.methods.parts.tasks import allowed_categories
+from newfound.methods.parts.tasks import allowed_categories, masked_logits
 from newfound.methods.parts.views import make_views
 from newfound.model import Encoder, Model
 from newfound.nets.pairs import PairHead
@@ -101,8 +101,8 @@ class Constrained(Stage):
     def step(self, batch: Batch, t: Tensor) -> dict[str, Tensor]:
         with torch.no_grad():
             same = self.similarity(batch.views).argmax(-1) == 1
-        logits = self.head(self.encoder(batch.views)).float()
-        probabilities = masked_softmax(logits, self.allowed[batch.index - self.n_labelled])
+        logits = self.head(self.encoder(batch.views))
+        probabilities = masked_logits(logits, self.allowed[batch.index - self.n_labelled]).softmax(1)
         pairs = self.loss(probabilities, same)
         certainty = probabilities.amax(1).mean()
         return {"loss": self.weight * pairs, "pairwise": pairs, "same": same.float().mean(), "certainty": certainty}
@@ -113,7 +113,7 @@ class Constrained(Stage):
         collection = engine.collection
         network, images = nn.Sequential(self.encoder, self.head), engine.train_images.take(collection.unlabelled)
         logits = engine.features(network, images, title="assigning")
-        confidence, found = masked_softmax(logits, self.allowed).max(1)
+        confidence, found = masked_logits(logits, self.allowed).softmax(1).max(1)
         return len(collection.classes) + found.cpu().numpy(), confidence.cpu().numpy()
 
 
@@ -124,11 +124,6 @@ def make_head(width: int, hidden: int, categories: int) -> nn.Module:
     return nn.Sequential(
         nn.Linear(width, hidden), nn.BatchNorm1d(hidden), nn.ReLU(), nn.Linear(hidden, categories)
     )  # fmt: skip
-
-
-def masked_softmax(logits: Tensor, allowed: Tensor) -> Tensor:
-    """Probabilities [n, K] of logits [n, K] over the ``allowed`` [n, K] (bool) categories, 0 for the others."""
-    return logits.masked_fill(~allowed, -torch.inf).softmax(1)
 
 
 class ConstrainedMethod(Method):
@@ -160,9 +155,8 @@ class ConstrainedMethod(Method):
             encoder, found, confidence, collection, chosen.joint, stage.views, engine, method=chosen.method
         )
 
-    def later_epochs(self) -> int:
-        joint: PlanSettings = self.settings.joint
-        return joint.epochs
+    def later_epochs(self, collection: Collection) -> float:
+        return joint_epochs(self.settings.joint, collection)
 
     @classmethod
     def fitted(cls, look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:

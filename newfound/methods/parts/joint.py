@@ -43,6 +43,11 @@ class Joint(Stage):
         return {"loss": F.cross_entropy(logits, labels), "agreement": agreement}
 
 
+def joint_epochs(plan: PlanSettings, collection: Collection) -> float:
+    """How long the plan of that stage takes, in epochs over the unlabelled images alone: its own have all images."""
+    return plan.epochs * len(collection.labels) / collection.n_unlabelled
+
+
 def joint_outcome(
     encoder: Encoder, found: np.ndarray, confidence: np.ndarray, collection: Collection, plan: PlanSettings,
     views: Views, engine: Engine, *, method: str,

@@ -39,7 +39,7 @@ SYMBOLS = {
     "views.solarise": [0.0, 0.0, 0.0],
     "views.equalise": [0.0, 0.0, 0.0],
 }
-"""The views of symbols: whole ones alone, and strokes that no change of levels makes vanish."""
+"""The views of symbols: the full frame, extra ones turned, and strokes that no change of levels makes vanish."""
 
 
 @dataclass(frozen=True)

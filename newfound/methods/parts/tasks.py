@@ -31,6 +31,12 @@ def allowed_categories(collection: Collection) -> tuple[Tensor, Tensor]:
     return task_of, allowed
 
 
+def masked_logits(logits: Tensor, allowed: Tensor) -> Tensor:
+    """Logits [..., n, K] in float32, -inf where an image may not have the category: ``allowed`` is [K] or [n, K]
+    (bool)."""
+    return logits.float().masked_fill(~allowed, -torch.inf)
+
+
 @torch.no_grad()
 def predict_candidates(model: Model, features: Tensor, collection: Collection) -> Tensor:
     """The probabilities [n_unlabelled, C] that the model gives the candidates of each image's own task, 0 for other

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from newfound import nets
 from newfound.config.settings import MultiViewSettings
 from newfound.errors import UserError
-from newfound.methods.instance.chosen import LEARNERS
+from newfound.methods.instance.chosen import LEARNERS, Name
 from newfound.views.multiview import MultiViews
 from newfound.views.natural import natural_views
 from newfound.views.symbolic import symbolic_views
@@ -41,7 +41,7 @@ def check_extra_views(network: str, shape: tuple[int, int, int], views: MultiVie
             ) from None
 
 
-def learner_views(settings: MultiViewSettings, size: int, learner: str) -> MultiViews:
+def learner_views(settings: MultiViewSettings, size: int, learner: Name | Literal["none"]) -> MultiViews:
     """The views for the self-supervised learner of that name, or "none": extra ones only where it looks at them."""
-    looks = any(name == learner and kind.uses_extra for name, kind in LEARNERS.items())
+    looks = learner != "none" and LEARNERS[learner].uses_extra
     return make_views(settings, size) if looks else make_views(settings, size, extra=0)
