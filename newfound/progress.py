@@ -48,11 +48,12 @@ class Progress:
         return (self.done - self._start_done) / max(time.monotonic() - self.began, 1e-9)
 
     def describe(self) -> str:
-        rate = self.rate
-        left = format_seconds((self.total - self.done) / rate) if rate else "?"
-        parts = [f"{self.done:,}/{self.total:,} {self.unit}", self._speed(), f"{left} left", self.note]
+        parts = [f"{self.done:,}/{self.total:,} {self.unit}", self._speed(), self._left(), self.note]
         parts += [f"{name} {value:.4g}" for name, value in self.figures.items()]
         return "  ".join(part for part in parts if part)
+
+    def _left(self) -> str:
+        return f"{format_seconds((self.total - self.done) / self.rate) if self.rate else '?'} left"
 
     def _speed(self) -> str:
         """How fast it goes; nothing of what comes once."""
@@ -92,14 +93,19 @@ class _BarProgress(Progress):
         from rich.progress import BarColumn, Progress, TextColumn
 
         self._bar = Progress(
-            TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[text]}", markup=False),
+            TextColumn("{task.description}"), BarColumn(bar_width=12), TextColumn("{task.fields[text]}", markup=False),
             console=Console(stderr=True),
         )  # fmt: skip
         self._id = self._bar.add_task(self.title, total=self.total, completed=self.done, text="")
         self._bar.start()
 
     def _show(self) -> None:
-        self._bar.update(self._id, completed=self.done, text=self.describe())
+        self._bar.update(self._id, completed=self.done, text=self.brief())
+
+    def brief(self) -> str:
+        """What fits beside a bar into 80 columns: of the figures the loss alone; metrics.jsonl has the others."""
+        loss = [f"loss {self.figures['loss']:.3g}"] if "loss" in self.figures else []
+        return "  ".join(part for part in (self._speed(), self._left(), self.note, *loss) if part)
 
     def close(self) -> None:
         self._show()

@@ -1,4 +1,5 @@
 import io
+import re
 
 import newfound.progress as module
 from newfound.progress import Reporter, format_seconds
@@ -55,10 +56,17 @@ def test_a_terminal_gets_a_bar(monkeypatch):
 
     stream = Terminal()
     monkeypatch.setattr("sys.stderr", stream)
-    with Reporter().task("stage1", 10) as task:
-        task.advance(10, loss=0.5)
-    assert "10/10 images" in stream.getvalue()
-    assert "loss 0.5" in stream.getvalue()
+    monkeypatch.setenv("COLUMNS", "80")
+    with Reporter().task("discovery", 1_200_000) as task:
+        task.note = "epoch 199/200"
+        task.advance(600_000, accuracy=0.123456, loss=0.123456, label_certainty=0.5)
+        rich = task._bar.console
+    text = re.sub(r"\x1b\[[^a-zA-Z]*[a-zA-Z]", "", stream.getvalue())
+    assert "discovery ━" in text
+    assert "epoch 199/200  loss 0.123" in text
+    assert "label_certainty" not in text
+    assert rich.width == 80
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_times_read_like_a_clock():

@@ -80,8 +80,12 @@ class Engine:
     def features(
         self, network: nn.Module, images: ImageStore, *, title: str, of: Callable[[Tensor], Tensor] | None = None
     ) -> Tensor:
-        """What ``network`` (or its function ``of``) gives for all images: float32 [n, D] on the engine's device."""
-        return read_features(network, images, self.device, self.reporter, title=title, of=of)
+        """What ``network`` (or its function ``of``) gives for all images: float32 [n, D] on the engine's device.
+
+        Without a ``title`` no progress is shown: for what comes again before each epoch.
+        """
+        reporter = self.reporter if title else Reporter(quiet=True)
+        return read_features(network, images, self.device, reporter, title=title, of=of)
 
 
 class Training:

@@ -189,7 +189,7 @@ class Discovery(Clustered):
 def read_assignments(encoder: Encoder, head: ClusterHead, allowed: Tensor, engine: Engine) -> Tensor:
     """The assignments [n_unlabelled, K] of the unlabelled images as they are."""
     images = engine.train_images.take(engine.collection.unlabelled)
-    features = engine.features(encoder, images, title="reading features")
+    features = engine.features(encoder, images, title="")
     return head.eval()(features, allowed)
 
 

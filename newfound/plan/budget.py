@@ -28,7 +28,7 @@ from newfound.progress import format_seconds
 AFTER = 0.15
 """The share of the time for what follows training: features, clusters, the page."""
 WARM_UP, STEPS, SECONDS = 4, 20, 3.0
-"""Steps that are not timed (on a GPU they are captured then), and how many are, or for how long."""
+"""Steps that are not timed (on a GPU they are captured then; on a CPU it is one), and how many are, or for how long."""
 FEW = 20
 """Epochs below which a warning says that training is cut short."""
 MAX_EPOCHS = 500
@@ -94,7 +94,8 @@ class Trial(Engine):
     def _timed(self, stage: Stage, speed: Speed) -> Speed:
         """The speed with its seconds, by a few steps of the stage: no more than it has."""
         most = min(WARM_UP + STEPS, speed.steps * speed.epochs)
-        warm_up = WARM_UP if most > WARM_UP else 0
+        warm_up = WARM_UP if self.device.type == "cuda" else 1
+        warm_up = warm_up if most > warm_up else 0
         with fastest_kernels():
             training = Training(self, stage)
             began = self._now()
@@ -174,16 +175,16 @@ def plan_epochs(
         over = (f"{text}, more than {named} hold; they are run anyway",)
         return Planned(settings, (choice,), over if takes > left else ())
     epochs = max(1, min(int((left - others) / stretched.epoch), MAX_EPOCHS))
-    choice = Choice("epochs", str(epochs), f"what {named} hold: {stretched.steps} steps of {stretched.step:.2g} s each")
+    why = f"what {named} hold" if epochs < MAX_EPOCHS else f"the most that are taken; {named} hold more"
+    steps = f"{stretched.steps:,} {'step' if stretched.steps == 1 else 'steps'} of {stretched.step:.2g} s"
+    choice = Choice("epochs", str(epochs), f"{why}: {steps} each")
     if others > left:
         text = f"the stages beside {method.stretched} alone take about {format_seconds(others)}"
         return Planned(
             _with_epochs(method, epochs), (choice,), (f"{text}, more than {named} hold; they are run anyway",)
         )
-    few = (
-        f"no more than {epochs} epochs of {method.stretched} fit into {named}: training is cut short, and the result "
-        "may be poor"
-    )
+    some = f"{epochs} epoch of {method.stretched} fits" if epochs == 1 else f"{epochs} epochs of {method.stretched} fit"
+    few = f"no more than {some} into {named}: training is cut short, and the result may be poor"
     return Planned(_with_epochs(method, epochs), (choice,), (few,) if epochs < FEW else ())
 
 

@@ -90,6 +90,8 @@ def parse_changes(assignments: list[str]) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not equals or not name:
             raise UserError(f"--set {cut(text)}: write it as name=value, for instance --set stage1.epochs=50")
+        if name.strip() in changes:
+            raise UserError(f"--set {cut(name.strip())} is given more than once: give it once")
         try:
             changes[name.strip()] = yaml.safe_load(value)
         except (yaml.YAMLError, ValueError, RecursionError):  # a date such as 2001-13-45 is a ValueError

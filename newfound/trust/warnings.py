@@ -47,9 +47,13 @@ def doubts(collection: Collection, outcome: Outcome, gauges: dict[str, float]) -
             f"{names[pair[1]]} and {names[pair[2]]} run into each other: they may be one category cut in two, as "
             "happens where it is far larger than the others, or where too many categories are looked for"
         )
-    if (stray := int((sizes[collection.candidates >= len(collection.classes)] <= STRAY).sum())) > 0:
+    novel = sizes[collection.candidates >= len(collection.classes)]
+    if (stray := int(((novel > 0) & (novel <= STRAY)).sum())) > 0:
         some = "1 category has" if stray == 1 else f"{stray} categories have"
         warnings["strays"] = f"{some} {STRAY} images or fewer: strays rather than a category"
+    if (empty := int((novel == 0).sum())) > 0:
+        some = "1 novel category is" if empty == 1 else f"{empty} novel categories are"
+        warnings["empty"] = f"{some} empty: train longer, take another method, or look for fewer categories"
     if learns and collection.n_novel > 2 and 2 * sizes.max() > collection.n_unlabelled:
         share = f"{sizes.max() / collection.n_unlabelled:.0%} of the pile"
         name = names[collection.candidates[sizes.argmax()]]

@@ -314,8 +314,8 @@ def test_a_time_too_short_is_told(photographs, tmp_path, monkeypatch, capsys):
         **photographs, n_novel=2, method="kmeans", settings=SMALL, out=tmp_path / "run", time="30s"
     )
     assert Run.open(found.folder).settings.stage1.epochs == 1
-    assert "no more than 1 epochs of stage1 fit into 0:30" in capsys.readouterr().err
-    assert any("no more than 1 epochs" in warning for warning in found.result["warnings"])
+    assert "no more than 1 epoch of stage1 fits into 0:30" in capsys.readouterr().err
+    assert any("no more than 1 epoch of" in warning for warning in found.result["warnings"])
 
 
 def test_features_that_do_not_fit_the_time_are_read_all_the_same(photographs, tmp_path, monkeypatch, capsys):

@@ -53,6 +53,14 @@ def test_up_to_two_images_are_strays():
     assert two == "2 categories have 2 images or fewer: strays rather than a category"
 
 
+def test_empty_categories_are_called_so():
+    assert "empty" not in told(apart=3, sizes=[20, 20, 20, 1])[1]
+    one, two = (told(apart=3, sizes=sizes)[1] for sizes in ([20, 20, 20, 0], [30, 30, 0, 0]))
+    assert one["empty"].startswith("1 novel category is empty: ")
+    assert two["empty"].startswith("2 novel categories are empty: ")
+    assert "strays" not in one
+
+
 def test_more_than_half_of_the_pile_is_a_large_category_where_there_are_three_or_more():
     def largest(sizes):
         return told(apart=3, novel=len(sizes), sizes=sizes, learns=True)[1].get("largest")

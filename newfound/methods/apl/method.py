@@ -12,7 +12,7 @@ from newfound.engine.loop import Engine
 from newfound.methods.apl.representation import Representation
 from newfound.methods.apl.selftraining import SelfTraining, start_from
 from newfound.methods.apl.settings import APLSettings
-from newfound.methods.base import Fit, Method, Outcome, fit_multiviews
+from newfound.methods.base import Fit, Method, Outcome, fit_multiviews, fit_network
 from newfound.methods.parts.clusters import cluster_outcome
 from newfound.methods.parts.encoder import make_encoder
 from newfound.methods.parts.labels import class_means, joint_labels, rectification
@@ -81,7 +81,7 @@ class APL(Method):
 
     @classmethod
     def fitted(cls, look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
-        return fit_multiviews(look, domain, device, given)
+        return [*fit_network(domain, device, given), *fit_multiviews(look, domain, device, given)]
 
     def check(self, shape: tuple[int, int, int]) -> None:
         size = shape[1]
