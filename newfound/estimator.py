@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from newfound.config.mapping import brief, whole_number
 from newfound.data.cache import decode_cached
 from newfound.data.collection import Collection, novel_tasks
 from newfound.data.embeddings import check_vectors
+from newfound.data.look import MAX_IMAGES, Look, look, look_at
 from newfound.data.parallel import block_within
 from newfound.data.store import ImageStore
 from newfound.data.vectors import VectorStore
@@ -30,7 +32,9 @@ from newfound.model import Model, load_model
 from newfound.plan.recipe import default_recipe, resolve_settings, takers
 from newfound.progress import Reporter
 from newfound.runfolder import Run
+from newfound.trust.gauges import gauge
 from newfound.trust.reject import calibrate, require_calibrated
+from newfound.trust.warnings import doubts
 
 Images = np.ndarray | Sequence[str | Path]
 
@@ -42,7 +46,8 @@ class Discoverer(ClusterMixin, BaseEstimator):
     ----------
     method : a name that ``newfound methods`` lists.
     n_novel : how many categories to look for among the unlabelled images.
-    recipe : a recipe's name or a YAML file; by default the method's recipe for folders.
+    recipe : a recipe's name or a YAML file; by default the method's recipe for folders, with the network and views that
+        suit the images and the device, as ``newfound discover`` chooses them.
     settings : dotted names and values that go over the recipe, such as {"stage1.epochs": 50}.
     random_state : the seed, a whole number; None draws a fresh one at every fit.
     device : "auto", "cpu" or "cuda".
@@ -54,6 +59,8 @@ class Discoverer(ClusterMixin, BaseEstimator):
     confidence_ : [n] in 0..1; 1 where the label was given.
     classes_ : known categories, then novel ones, in the order of predict_proba's columns.
     novel_classes_ : the discovered ones alone. Whole-number labels are continued, strings get names (novel-01, …).
+    trust_ : gauges, at most 1, of whether the categories can be trusted (docs/trust.md). Where they or the sizes
+        of the categories speak against it, ``fit`` warns.
     """
 
     def __init__(
@@ -78,8 +85,8 @@ class Discoverer(ClusterMixin, BaseEstimator):
     def fit(self, images: Images, labels: Sequence[Any]) -> Discoverer:
         """Learn from uint8 images [N, H, W] or [N, H, W, C], or from paths; the method apl-features from float features
         [N, D] too. A label of -1, NaN or (among strings) None means unknown, as in sklearn.semi_supervised."""
-        seed = _seed(self.random_state)
-        settings = resolve_settings(self.method, self.recipe or self._default_recipe(), self.settings or {})
+        seed, device = _seed(self.random_state), pick_device(self.device)
+        settings = self._resolve(images, device)
         store = self._store(images, settings.data.size)
         method = get_method(self.method)
         if isinstance(store, VectorStore):
@@ -98,7 +105,6 @@ class Discoverer(ClusterMixin, BaseEstimator):
         rows = np.arange(len(order) - len(unknown), len(order))
         tasks = novel_tasks(len(classes), ("", whole_number(self.n_novel, "n_novel"), rows))
         collection = Collection(store.take(order), numbers[order], classes, tasks)
-        device = pick_device(self.device)
         # The caller's random numbers go on as if nothing had been fitted.
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             engine = Engine(collection, device, seed=seed, reporter=self._reporter())
@@ -109,10 +115,27 @@ class Discoverer(ClusterMixin, BaseEstimator):
         hidden = order[collection.n_labelled :]
         self.labels_[hidden] = self.classes_[outcome.assignments]
         self.confidence_[hidden] = outcome.confidence
+        self.trust_ = gauge(collection, outcome, method(settings), seed)
+        for doubt in doubts(collection, outcome, self.trust_).values():
+            warnings.warn(doubt, stacklevel=2)
         return self
 
-    def _default_recipe(self) -> str:
-        return default_recipe(self.method, "folder", "folder-natural")
+    def _resolve(self, images: Images, device: torch.device) -> Any:
+        """The settings of the recipe given, or what suits the images and the device; with those given over them."""
+        given = dict(self.settings or {})
+        if self.recipe:
+            return resolve_settings(self.method, self.recipe, given)
+        seen = _look(images)
+        domain = self._domain(seen)
+        changes: dict[str, Any] = {}
+        for fit in get_method(self.method).fitted(seen, domain, device.type, given) if seen else ():
+            changes |= fit.changes
+            if fit.choice:
+                self._reporter().say(str(fit.choice))
+        return resolve_settings(self.method, default_recipe(self.method, "folder", f"folder-{domain}"), changes | given)
+
+    def _domain(self, seen: Look | None) -> str:
+        return seen.domain if seen else "natural"
 
     def fit_predict(self, images: Images, labels: Sequence[Any]) -> np.ndarray:
         """A category for every image given [N], known ones as labelled: ``labels_`` after ``fit``."""
@@ -246,10 +269,10 @@ class APL(Discoverer):
         self.device = device
         self.verbose = verbose
 
-    def _default_recipe(self) -> str:
+    def _domain(self, seen: Look | None) -> str:
         if self.domain not in ("natural", "symbolic"):
             raise UserError(f"domain is {self.domain!r}; it can be natural or symbolic")
-        return f"apl-folder-{self.domain}"
+        return self.domain
 
 
 def load(folder: str | Path) -> Discoverer:
@@ -260,6 +283,19 @@ def load(folder: str | Path) -> Discoverer:
     known = np.array([int(name) for name in model.known]) if model.numbered else np.array(model.known, dtype=object)
     estimator._adopt(model, known)
     return estimator
+
+
+def _look(images: Any) -> Look | None:
+    """A look at a few of the images; None where they are features, or nothing that can be looked at."""
+    if _are_paths(images):
+        return look([Path(path) for path in _paths(images)])
+    if images.dtype != np.uint8 or images.ndim not in (3, 4) or images.size == 0:
+        return None
+    chosen = images[np.unique(np.linspace(0, len(images) - 1, MAX_IMAGES).round().astype(int))]
+    chosen = chosen[:, None] if images.ndim == 3 else np.moveaxis(chosen, 3, 1)
+    if chosen.shape[1] not in (1, 3):
+        return None
+    return look_at(np.broadcast_to(chosen, (len(chosen), 3, *chosen.shape[2:])), min(images.shape[1:3]))
 
 
 def _seed(random_state: Any) -> int:

@@ -51,6 +51,32 @@ def test_predictions_follow_the_columns_of_the_probabilities(fitted, digits):
     assert 0.5 < fitted.score(images, truth) <= 1
 
 
+def test_fit_warns_where_the_categories_may_not_be_trusted_and_keeps_the_gauges(digits):
+    images, labels, _ = digits
+    alike = images.copy()
+    alike[labels < 0] = 100  # nothing to part
+    with pytest.warns(UserWarning, match="a clustering of a part of the pile agrees little"):
+        model = Discoverer(n_novel=5, settings=QUICK).fit(alike, labels)
+    assert set(model.trust_) <= {"stability", "parted", "rehearsal"}
+    assert model.trust_["stability"] < 0.7
+
+
+@pytest.mark.parametrize(("ink", "network"), [(200, "vgg6"), (None, "tiny")])
+def test_arrays_get_what_suits_them_and_the_device_unless_a_recipe_is_given(ink, network, capsys):
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (24, 20, 20, 3), dtype=np.uint8)
+    if ink:  # strokes on black
+        images[:] = 0
+        images[np.arange(24), rng.integers(4, 16, 24)] = ink
+    settings = {"stage1.epochs": 1, "stage1.batch": 8}
+    model = Discoverer("simclr", n_novel=2, settings=settings, device="cpu", verbose=True)
+    model.fit(images, [0, 1] * 6 + [-1] * 12)
+    assert model.model_.encoder.network == network
+    assert f"auto: network {network}" in capsys.readouterr().err
+    given = Discoverer("simclr", n_novel=2, settings=settings | {"network": "tiny"}, device="cpu")
+    assert given.fit(images, [0, 1] * 6 + [-1] * 12).model_.encoder.network == "tiny"
+
+
 def test_images_of_unknown_truth_do_not_count_in_the_score(fitted, digits):
     images, _, truth = digits
     partly = np.where(np.arange(len(truth)) % 3 == 0, -1, truth)

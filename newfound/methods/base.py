@@ -153,7 +153,7 @@ def fit_multiviews(look: Look, domain: str, device: str, given: Mapping[str, Any
 def fit_whole_views(look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
     """What suits the images where a method makes two whole views of them: a network for the device, their size, views
     of their domain, and for symbols the background; no stroke of a symbol is cut off."""
-    fits = fit_network(domain, device, given)
+    fits = fit_network(look, domain, device, given)
     if "data.size" not in given:
         fits.append(fit_size(look, domain, device))
     fits.append(Fit({"views.domain": domain}))
@@ -163,11 +163,11 @@ def fit_whole_views(look: Look, domain: str, device: str, given: Mapping[str, An
     return fits
 
 
-def fit_network(domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
+def fit_network(look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
     """On a CPU a small network, unless one is ``given``."""
     if device != "cpu" or "network" in given:
         return []
-    network = SMALL[domain]
+    network = SMALL[domain] if look.side >= 16 else "tiny"  # vgg6 halves its images four times
     return [Fit({"network": network}, Choice("network", network, "small enough to train without a GPU"))]
 
 

@@ -50,7 +50,7 @@ class KMeans(Method):
 
     @classmethod
     def fitted(cls, look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
-        fits = [*fit_network(domain, device, given), *super().fitted(look, domain, device, given)]
+        fits = [*fit_network(look, domain, device, given), *super().fitted(look, domain, device, given)]
         if domain == "symbolic":
             fits.append(Fit({"views.flip": False}))  # a mirrored character is another one
             fits += fit_symbols(look, given)

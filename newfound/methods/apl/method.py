@@ -81,7 +81,7 @@ class APL(Method):
 
     @classmethod
     def fitted(cls, look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
-        return [*fit_network(domain, device, given), *fit_multiviews(look, domain, device, given)]
+        return [*fit_network(look, domain, device, given), *fit_multiviews(look, domain, device, given)]
 
     def check(self, shape: tuple[int, int, int]) -> None:
         size = shape[1]

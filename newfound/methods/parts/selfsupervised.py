@@ -64,7 +64,7 @@ class LearnAndCluster(Method):
 
     @classmethod
     def fitted(cls, look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
-        fits = [*fit_network(domain, device, given), *super().fitted(look, domain, device, given)]
+        fits = [*fit_network(look, domain, device, given), *super().fitted(look, domain, device, given)]
         fits.append(Fit({"views.domain": domain}))
         return [*fits, *fit_symbols(look, given)] if domain == "symbolic" else fits
 

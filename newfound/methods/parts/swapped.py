@@ -183,7 +183,7 @@ class SwappedMethod(Method):
     @classmethod
     def fitted(cls, look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
         fits = [] if domain == "natural" else [Fit(SYMBOLS)]
-        return [*fits, *fit_network(domain, device, given), *fit_multiviews(look, domain, device, given)]
+        return [*fits, *fit_network(look, domain, device, given), *fit_multiviews(look, domain, device, given)]
 
     def check(self, shape: tuple[int, int, int]) -> None:
         check_extra_views(self.settings.network, shape, make_views(self.settings.views, shape[1]))
