@@ -11,6 +11,7 @@ from sklearn.utils import estimator_checks
 
 from newfound import Discoverer, UserError, load
 
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of so few images categories are doubtful
 QUICK = {"network": "tiny", "stage1.epochs": 4, "stage1.batch": 64, "views.pad": 1, "views.flip": False}
 
 
