@@ -25,8 +25,9 @@ def set_up() -> None:
 def keep_freed_memory() -> None:
     """Have glibc keep freed blocks for the next tensor instead of giving them back to the system.
 
-    By default each large tensor is mapped anew, and the system clears its pages one by one. On two cores that took
-    more than half of the time of reading features: EfficientNet-Lite0 went from 27 to 64 images/s.
+    By default each large tensor is mapped anew, and the system clears its pages one by one. On two cores that took most
+    of the time of reading features: EfficientNet-Lite0, batches of 32 images of 224 pixels, went from 38 to 239
+    images/s, where onnxruntime has 234. It costs memory: 1.8 instead of 1.1 GB at batches of 64.
     """
     if sys.platform != "linux":
         return
