@@ -121,13 +121,13 @@ class Discovery(Stage):
         known_p, novel_p = known.softmax(-1), novel.softmax(-1)
         parts = {
             "contrast": joint_contrast(outputs, batch.labels, temperature=self.chosen.contrast.temperature),
-            "known": F.cross_entropy(known[:, :first].flatten(0, 1), batch.labels[:first].repeat(2)),
+            "supervised": F.cross_entropy(known[:, :first].flatten(0, 1), batch.labels[:first].repeat(2)),
             "pairwise": pair_likelihood(novel_p[0, first:], novel_p[1, first:], alike),
             "consistency": consistency(*known_p) + consistency(novel_p[0], novel_p[1], allowed),
         }
-        loss = parts["contrast"] + parts["known"] + self.chosen.pairwise * parts["pairwise"]
+        loss = parts["contrast"] + parts["supervised"] + self.chosen.pairwise * parts["pairwise"]
         loss = loss + value_at(self.weight, t) * parts["consistency"]
-        figures = {"alike": alike.float().mean(), "threshold": self.threshold.float()}
+        figures = {"pairs_alike": alike.float().mean(), "threshold": self.threshold.float()}
         return {"loss": loss, **parts, **figures}
 
     def _logits(self, features: Tensor, batch: Batch) -> tuple[Tensor, Tensor, Tensor]:

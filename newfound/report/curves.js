@@ -7,6 +7,11 @@ const MEANINGS = {
   teacher_entropy: "of one output of the teacher", teacher_spread: "of the teacher's mean output: near 0 is collapse",
   similarity_range: "between prototypes and features", agreement: "of the classifier with pseudo labels", weight: "mean weight of an image",
   views_agree: "how often both views of an image get one label", turns_told: "quarter turns that are told: .25 is guessing",
+  supervised: "cross-entropy of labelled images", pairwise: "over pairs of unlabelled images", contrast: "of views and known categories",
+  consistency: "difference between two views' probabilities", pairs_alike: "share of pairs taken for one category",
+  found: "pairs of one category that are told", threshold: "codes that alike images share at least", certainty: "mean largest probability",
+  divergence: "from the sharper targets", cluster: "swapped prediction of novel categories", over: "swapped prediction of the finer heads",
+  inter: "how far known and novel images are apart", intra: "how far views of an image are apart", incremental: "cross-entropy to the categories found",
 };
 const SVG = "http://www.w3.org/2000/svg";
 const draw = (tag, attributes) => {

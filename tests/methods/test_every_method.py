@@ -2,13 +2,16 @@
 
 import dataclasses
 import os
+import re
 import signal
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from methods_tiny import quick, same, trained_methods
 
+import newfound
 from newfound.data.collection import novel_tasks
 from newfound.data.look import Look
 from newfound.engine.checkpoint import Checkpoints
@@ -19,6 +22,10 @@ from newfound.methods.base import run_method
 from newfound.model import load_model
 from newfound.plan.recipe import default_recipe, resolve_settings
 from newfound.progress import Reporter
+
+CURVES = Path(newfound.__file__).parent / "report" / "curves.js"
+EXPLAINED = set(re.findall(r"\b(\w+): \"", CURVES.read_text().partition("const MEANINGS = {")[2].partition("\n};")[0]))
+"""Figures that the page of a run explains."""
 
 
 def run(name, collection, folder):
@@ -44,6 +51,7 @@ def count_steps(monkeypatch):
     def counting(self, index, images):
         counted.append(self.stage.name)
         real(self, index, images)
+        assert self.sums.keys() <= EXPLAINED, "the page of a run does not say what this is: newfound/report/curves.js"
 
     monkeypatch.setattr(Training, "_step", counting)
     return counted

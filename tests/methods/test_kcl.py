@@ -111,7 +111,7 @@ def test_the_loss_is_the_published_one_over_all_pairs_and_self_pairs(digits, nam
     assert 0 < sum(map(sum, same)) < 32 * 32, "some pairs are told to be the same, and others not"
     assert parts["pairwise"].item() == pytest.approx(float(expected), rel=1e-4)
     assert parts["loss"].item() == pytest.approx(0.5 * float(expected), rel=1e-4)
-    assert parts["same"].item() == pytest.approx(sum(map(sum, same)) / 1024)
+    assert parts["pairs_alike"].item() == pytest.approx(sum(map(sum, same)) / 1024)
 
 
 @pytest.mark.parametrize("name", METHODS)

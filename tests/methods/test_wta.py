@@ -73,15 +73,15 @@ def test_the_loss_is_contrast_cross_entropy_pairs_and_consistency(digits):
     alike = [[hashing.shared(a, b) >= 22 for b in codes] for a in codes]
     expected = {
         "contrast": contrast.joint_contrast(outputs, labels, 0.1),
-        "known": sum(-known[v, i, labels[i]].log() for v in range(2) for i in range(n)) / (2 * n),
+        "supervised": sum(-known[v, i, labels[i]].log() for v in range(2) for i in range(n)) / (2 * n),
         "pairwise": pairwise.likelihood(novel[0, n:], novel[1, n:], alike),
         "consistency": (known[0] - known[1]).square().mean() + (novel[0] - novel[1]).square().mean(),
-        "alike": np.mean(alike),
+        "pairs_alike": np.mean(alike),
     }
     for name, value in expected.items():
         assert parts[name].item() == pytest.approx(float(value), rel=1e-3), name
     assert 1 / len(codes) < np.mean(alike) < 1, "some pairs are alike and some are not"
-    whole = expected["contrast"] + expected["known"] + 0.7 * expected["pairwise"] + 3 * expected["consistency"]
+    whole = expected["contrast"] + expected["supervised"] + 0.7 * expected["pairwise"] + 3 * expected["consistency"]
     assert parts["loss"].item() == pytest.approx(float(whole), rel=1e-3)
 
 
@@ -89,10 +89,10 @@ def test_every_term_teaches_the_encoder_and_codes_do_not(digits):
     stage, engine = begin(digits)
     parts, _ = one_step(stage, engine)
     weights = list(stage.encoder.net.parameters())
-    for name in ("contrast", "known", "pairwise", "consistency"):
+    for name in ("contrast", "supervised", "pairwise", "consistency"):
         slopes = torch.autograd.grad(parts[name], weights, retain_graph=True)
         assert all(slope.abs().sum() > 0 for slope in slopes), name
-    assert not parts["alike"].requires_grad
+    assert not parts["pairs_alike"].requires_grad
 
 
 def test_pairs_teach_the_novel_part_of_the_head_alone(digits):
@@ -101,7 +101,7 @@ def test_pairs_teach_the_novel_part_of_the_head_alone(digits):
     (slope,) = torch.autograd.grad(parts["pairwise"], stage.head.weight, retain_graph=True)
     assert slope[:5].eq(0).all()
     assert slope[5:].abs().sum() > 0
-    (slope,) = torch.autograd.grad(parts["known"], stage.head.weight)
+    (slope,) = torch.autograd.grad(parts["supervised"], stage.head.weight)
     assert slope[:5].abs().sum() > 0
     assert slope[5:].eq(0).all()
 
@@ -131,7 +131,7 @@ def test_at_first_only_images_that_share_all_codes_are_alike(digits):
     stage.before_epoch(0, engine)
     parts, _ = one_step(stage, engine)
     assert int(stage.threshold) == 40
-    assert parts["alike"].item() < 0.1
+    assert parts["pairs_alike"].item() < 0.1
 
 
 def test_the_threshold_is_chosen_by_the_labelled_pairs_of_the_epoch_before(digits):

@@ -105,7 +105,12 @@ class Constrained(Stage):
         probabilities = masked_logits(logits, self.allowed[batch.index - self.n_labelled]).softmax(1)
         pairs = self.loss(probabilities, same)
         certainty = probabilities.amax(1).mean()
-        return {"loss": self.weight * pairs, "pairwise": pairs, "same": same.float().mean(), "certainty": certainty}
+        return {
+            "loss": self.weight * pairs,
+            "pairwise": pairs,
+            "pairs_alike": same.float().mean(),
+            "certainty": certainty,
+        }
 
     @torch.no_grad()
     def categories(self, engine: Engine) -> tuple[np.ndarray, np.ndarray]:
