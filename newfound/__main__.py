@@ -6,7 +6,7 @@ import sys
 def main() -> None:
     """Run the command line."""
     try:
-        from newfound.cli.commands import main as run
+        from newfound.cli.main import main as run
     except KeyboardInterrupt:
         print("newfound: interrupted", file=sys.stderr)
         sys.exit(130)

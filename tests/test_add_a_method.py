@@ -21,7 +21,7 @@ import numpy as np
 from PIL import Image
 
 import newfound
-from newfound.cli import commands
+from newfound.cli import main
 from newfound.data.digits import read_digits
 from newfound.methods.deep_cluster import Clustered
 
@@ -32,7 +32,7 @@ def call(*words):
     """What a command prints; it has to end well."""
     sys.argv, out = ["newfound", *map(str, words)], io.TextIOWrapper(io.BytesIO())
     with contextlib.redirect_stdout(out):
-        assert commands._status() == 0, words
+        assert main.status() == 0, words
     return out.buffer.getvalue().decode()
 
 
@@ -62,7 +62,7 @@ def stopping(self, batch, t):
 
 Clustered.step = stopping
 sys.argv = ["newfound", *map(str, (*data, "--out", ROOT / "stopped"))]
-found["stopped"] = commands._status()
+found["stopped"] = main.status()
 Clustered.step = real
 call("resume", ROOT / "stopped", "--quiet")
 found["same"] = all(

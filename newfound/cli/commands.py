@@ -2,42 +2,27 @@
 
 from __future__ import annotations
 
-import errno
 import json
-import os
-import signal
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated
 
 import typer
-from typer.core import TyperCommand
 
 from newfound._version import __version__
+from newfound.cli.app import App, to_the_end
 from newfound.cli.printing import print_discovery, print_figures, print_methods, print_summary, write
-from newfound.errors import Diverged, UserError
+from newfound.errors import UserError
 from newfound.progress import Reporter
 
-T = TypeVar("T")
-
-app = typer.Typer(
+app = App(
     name="newfound",
     help="Finds the categories nobody labelled.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 
-data_app = typer.Typer(help="Data sets: list them, download them, check them.")
+data_app = App(help="Data sets: list them, download them, check them.")
 app.add_typer(data_app, name="data")
-
-WRONG_CALL: tuple[type[BaseException], ...] = typer.BadParameter.__mro__[1:3]
-"""UsageError and ClickException, wherever this version of typer keeps them."""
-
-WRONG_PLACE = (
-    errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP,
-)  # fmt: skip
-"""What the file system says of a path that was given wrongly."""
 
 Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
 Seed = Annotated[int, typer.Option(help="Everything random follows from it.", min=0, max=2**31 - 1)]
@@ -47,30 +32,6 @@ RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 Cache = Annotated[Path | None, typer.Option(help="Where decoded images are kept; by default the user's cache folder.")]
 DataName = Annotated[str, typer.Argument(metavar="NAME", help="See `newfound data list`.")]
 Method = Annotated[str, typer.Option(help="See `newfound methods`.")]
-
-
-class _Stopped(Exception):
-    """An interruption on its way out, past typer, which would end without a word."""
-
-
-class _Once(TyperCommand):
-    """A command that refuses an option given twice; otherwise the last one would win without a word."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        given = [word.partition("=")[0] for word in args]
-        for option in self.params:
-            names = [name for name in option.opts if sum(word == name for word in given) > 1]
-            if names and not getattr(option, "multiple", False) and not getattr(option, "is_flag", False):
-                raise UserError(f"{names[0]} is given more than once: give it once")
-        return super().parse_args(ctx, args)
-
-
-def _to_the_end(call: Callable[[], T]) -> T:
-    """What the call gives; where it was interrupted, the sentence that says how to go on."""
-    try:
-        return call()
-    except KeyboardInterrupt as error:
-        raise _Stopped(str(error) or "interrupted") from None
 
 
 def _version(wanted: bool) -> None:
@@ -88,7 +49,7 @@ def root(
     pass
 
 
-@app.command(cls=_Once)
+@app.command()
 def demo(
     out: Annotated[Path | None, typer.Option(help="The run folder; by default a new newfound-demo here.")] = None,
     method: Method = "apl",
@@ -100,14 +61,14 @@ def demo(
     """The main job on a data set that ships inside scikit-learn: even digits are known, odd ones are discovered."""
     from newfound.runs.demo import run_demo
 
-    table = _to_the_end(lambda: run_demo(out, method=method, device=device, seed=seed, reporter=Reporter(quiet)))
+    table = to_the_end(lambda: run_demo(out, method=method, device=device, seed=seed, reporter=Reporter(quiet)))
     if as_json:
         print(json.dumps(table.to_mapping()))
     else:
         table.print()
 
 
-@app.command(cls=_Once)
+@app.command()
 def discover(
     out: Annotated[Path, typer.Option(help="The run folder to make.")],
     labelled: Annotated[Path | None, typer.Option(help="Images you know: one folder a category.")] = None,
@@ -156,7 +117,7 @@ def discover(
     from newfound.runs.discovery import discover as find
 
     changes = parse_changes(settings or [])
-    found = _to_the_end(
+    found = to_the_end(
         lambda: find(
             labelled,
             unlabelled,
@@ -186,7 +147,7 @@ def discover(
     print_discovery(found, as_json)
 
 
-@app.command(cls=_Once)
+@app.command()
 def resume(
     run: RunFolder,
     device: Annotated[
@@ -198,10 +159,10 @@ def resume(
     """Go on with a run that was interrupted."""
     from newfound.runs.discovery import resume as go_on
 
-    print_discovery(_to_the_end(lambda: go_on(run, device=device, reporter=Reporter(quiet))), as_json)
+    print_discovery(to_the_end(lambda: go_on(run, device=device, reporter=Reporter(quiet))), as_json)
 
 
-@app.command(cls=_Once)
+@app.command()
 def evaluate(
     run: RunFolder,
     answers: Annotated[Path | None, typer.Option(help="CSV file image,label with the truth.")] = None,
@@ -219,7 +180,7 @@ def evaluate(
         print_figures(figures)
 
 
-@app.command(cls=_Once)
+@app.command()
 def predict(
     run: RunFolder,
     images: Annotated[list[Path], typer.Argument(help="Images, folders of images, or - for a list on standard input.")],
@@ -256,10 +217,10 @@ def predict(
             for text in as_tables(predictor.columns(probabilities), found):
                 write(text)
 
-    _to_the_end(work)
+    to_the_end(work)
 
 
-@app.command(cls=_Once)
+@app.command()
 def export(
     run: RunFolder,
     to: Annotated[Path, typer.Option(help="The folder to make, with a folder for each category.")],
@@ -277,7 +238,7 @@ def export(
         found = Discovery.of(Run.open(run))
         return found.export(to, link=link, min_confidence=min_confidence, pile=pile, reporter=Reporter(quiet))
 
-    folders = _to_the_end(work)
+    folders = to_the_end(work)
     if as_json:
         print(json.dumps({"to": str(to), "folders": folders}))
         return
@@ -285,19 +246,19 @@ def export(
         write(f"{to / name}  {images:,} images\n")
 
 
-@app.command(cls=_Once)
+@app.command()
 def report(run: RunFolder, device: Device = "auto", quiet: Quiet = False, as_json: Json = False) -> None:
     """Make the page of a finished run again: RUN/report.html."""
     from newfound.runs.again import report as make
 
-    page = _to_the_end(lambda: make(run, device=device, reporter=Reporter(quiet)))
+    page = to_the_end(lambda: make(run, device=device, reporter=Reporter(quiet)))
     if as_json:
         print(json.dumps({"report": str(page)}))
     else:
         write(f"{page}\n")
 
 
-@app.command(cls=_Once)
+@app.command()
 def methods(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One method, in full.")] = None,
     as_json: Json = False,
@@ -317,7 +278,7 @@ def methods(
         print_methods(found, in_full=name is not None)
 
 
-@app.command(cls=_Once)
+@app.command()
 def doctor(cache: Cache = None, as_json: Json = False) -> None:
     """Say what is installed, which device and cache are used, and what would be chosen: for bug reports."""
     from newfound.data.cache import default_cache
@@ -327,7 +288,7 @@ def doctor(cache: Cache = None, as_json: Json = False) -> None:
     write(f"{json.dumps(found)}\n" if as_json else describe(found))
 
 
-@data_app.command("list", cls=_Once)
+@data_app.command("list")
 def data_list(as_json: Json = False) -> None:
     """List the data sets there are."""
     from newfound.data.sources import DATASETS
@@ -339,7 +300,7 @@ def data_list(as_json: Json = False) -> None:
         print(f"{name}: {known.summary}")
 
 
-@data_app.command("get", cls=_Once)
+@data_app.command("get")
 def data_get(
     name: DataName,
     to: Annotated[Path, typer.Option(help="The folder to put the data set's files in.")],
@@ -348,11 +309,11 @@ def data_get(
     """Download a data set from its publishers, check it, and unpack it."""
     from newfound.data.download import get_data
 
-    for path in _to_the_end(lambda: get_data(name, to, reporter=Reporter(quiet))):
+    for path in to_the_end(lambda: get_data(name, to, reporter=Reporter(quiet))):
         write(f"{path}\n")
 
 
-@data_app.command("check", cls=_Once)
+@data_app.command("check")
 def data_check(
     name: DataName,
     data: Annotated[Path | None, typer.Option(help="The folder that the data set's files are in.")] = None,
@@ -373,43 +334,3 @@ def data_check(
         print(f"{part}: {found[part]['images']:,} images of {found[part]['classes']:,} classes")
     print(f"channel means over the training images: {' '.join(f'{mean:.4f}' for mean in found['means'])}")
     print(f"{name} is whole; reading it took {found['seconds']:.2f} s")
-
-
-def main() -> None:
-    """Run the command line; every failure is one line and an exit status (0, 1, 2 or 130)."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    sys.exit(_status())
-
-
-def _status() -> int:
-    try:
-        status = int(app(sys.argv[1:] or ["--help"], standalone_mode=False) or 0)
-        sys.stdout.flush()  # here, where a full disk is still a sentence
-        return _complain("interrupted", 130) if status == 130 else status  # typer ends Ctrl-C without a word
-    except UserError as error:
-        return _complain(error.command_line, 2)
-    except WRONG_CALL as error:
-        return _complain(error.format_message(), 2)  # type: ignore[attr-defined]
-    except _Stopped as error:
-        return _complain(str(error), 130)
-    except (KeyboardInterrupt, typer.Abort):
-        return _complain("interrupted", 130)
-    except BrokenPipeError:
-        sys.stderr.close()
-        return 1
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            remedy = "free some space and call again; a run that had begun goes on with `newfound resume RUN`"
-            return _complain(f"the disk is full ({error}): {remedy}", 2)
-        if not isinstance(error.filename, str | bytes):
-            raise
-        return _complain(f"{os.fsdecode(error.filename)}: {error.strerror}", 2 if error.errno in WRONG_PLACE else 1)
-    except Diverged as error:
-        return _complain(str(error), 1)
-
-
-def _complain(text: str, status: int) -> int:
-    line = " ".join(text.splitlines())
-    sys.stderr.buffer.write(f"newfound: {line}\n".encode(errors="surrogateescape"))
-    sys.stderr.flush()
-    return status

@@ -20,7 +20,7 @@ from PIL import Image
 from safetensors.torch import load_file, save_file
 
 from newfound import UserError, load
-from newfound.cli import commands as cli
+from newfound.cli import main as cli
 from newfound.model.model import FORMAT
 from newfound.nets import build
 from newfound.runfolder import WRITTEN, Run
@@ -55,7 +55,7 @@ def newfound(monkeypatch, capsys):
     def call(*words):
         monkeypatch.setattr(sys, "argv", ["newfound", *map(str, words)])
         capsys.readouterr()
-        status = cli._status()
+        status = cli.status()
         captured = capsys.readouterr()
         call.out = captured.out
         return status, captured.err.splitlines()

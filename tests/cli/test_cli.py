@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from newfound.cli import commands as cli
+from newfound.cli import main as cli
 from newfound.errors import Diverged
 
 QUICK = ["--method", "kmeans", "--set", "stage1.epochs=2"]
@@ -23,7 +23,7 @@ def newfound(*words, cwd=None):
 def called(words, monkeypatch, capsys):
     """The exit status, standard output and standard error of a command, run in this process without progress."""
     monkeypatch.setattr(sys, "argv", ["newfound", *map(str, words), "--quiet"])
-    return cli._status(), *capsys.readouterr()
+    return cli.status(), *capsys.readouterr()
 
 
 @pytest.fixture(scope="module")
@@ -184,7 +184,7 @@ def test_wrong_calls_end_with_one_line_and_status_2(tmp_path, finished, monkeypa
     calls = wrong_calls(tmp_path, finished)
     for complaint, words in calls.items():
         monkeypatch.setattr(sys, "argv", ["newfound", *map(str, words)])
-        status, said = cli._status(), capsys.readouterr()
+        status, said = cli.status(), capsys.readouterr()
         lines = [line for line in said.err.splitlines() if not line.startswith(("reading images", "warning"))]
         assert status == 2, (words, said.err)
         assert len(lines) == 1, (words, said.err)
@@ -234,7 +234,7 @@ def status_of(error, monkeypatch, capsys):
         raise error
 
     monkeypatch.setattr(cli, "app", fail)
-    return cli._status(), capsys.readouterr().err.splitlines()
+    return cli.status(), capsys.readouterr().err.splitlines()
 
 
 @pytest.mark.parametrize("name", ["ENOENT", "ENOTDIR", "EISDIR", "EACCES", "EPERM", "EROFS", "ENAMETOOLONG", "ELOOP"])
@@ -350,7 +350,7 @@ def test_resume_takes_a_device(tmp_path, finished, monkeypatch, capsys):
 def test_methods_are_listed_with_whose_they_are_what_they_need_and_how_good_they_are(monkeypatch, capsys):
     monkeypatch.setattr("newfound.methods.recorded", {"kmeans": RECORDED}.get)
     monkeypatch.setattr(sys, "argv", ["newfound", "methods", "kmeans", "--json"])
-    assert cli._status() == 0
+    assert cli.status() == 0
     found = json.loads(capsys.readouterr().out)
     assert list(found) == ["kmeans"]
     kmeans = found["kmeans"]
@@ -371,7 +371,7 @@ RECORDED = {
 def test_the_list_of_methods_is_lines_and_one_in_full_has_its_seeds(monkeypatch, capsys):
     monkeypatch.setattr("newfound.methods.recorded", lambda name: RECORDED if name == "kmeans" else {})
     monkeypatch.setattr(sys, "argv", ["newfound", "methods"])
-    assert cli._status() == 0
+    assert cli.status() == 0
     lines = capsys.readouterr().out.splitlines()
     begin = next(i for i, line in enumerate(lines) if line.startswith("kmeans (2024): Train a classifier"))
     assert lines[begin + 2] == "  learns from images; needs no GPU"
@@ -379,17 +379,17 @@ def test_the_list_of_methods_is_lines_and_one_in_full_has_its_seeds(monkeypatch,
     assert lines[begin + 4].startswith("  recipes: kmeans-cifar10, ")
     assert "  learns from images; a GPU is advised" in lines
     monkeypatch.setattr(sys, "argv", ["newfound", "methods", "kmeans"])
-    assert cli._status() == 0
+    assert cli.status() == 0
     lines = capsys.readouterr().out.splitlines()
     assert "    cifar10: 65.8 %, the mean of 2 seeds; published: 65.5 ± 0.0 (paper)" in lines
     assert "    cifar100: 51.7 %, 1 seed" in lines
     monkeypatch.setattr(sys, "argv", ["newfound", "methods", "apl-features"])
-    assert cli._status() == 0
+    assert cli.status() == 0
     assert "  no accuracy on record" in capsys.readouterr().out.splitlines()
 
 
 def test_methods_are_listed_without_torch_and_a_wrong_name_is_one_line():
-    code = "import sys; from newfound.cli import commands; sys.argv = ['newfound', 'methods']; commands._status()"
+    code = "import sys; from newfound.cli import main; sys.argv = ['newfound', 'methods']; main.status()"
     done = subprocess.run(
         [sys.executable, "-c", f"{code}; print('torch' in sys.modules)"], capture_output=True, text=True
     )

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from newfound.cli import commands as cli
+from newfound.cli import main as cli
 from newfound.errors import UserError
 from newfound.plan.recipe import load_recipe, resolve_settings
 
@@ -58,6 +58,6 @@ def test_a_missing_base_ends_a_command_with_status_2(tmp_path, monkeypatch, caps
     mine = write(tmp_path, mine="base: nothing\n")
     words = ["discover", "--dataset", "digits", "--recipe", mine, "--out", str(tmp_path / "run")]
     monkeypatch.setattr(sys, "argv", ["newfound", *words])
-    assert cli._status() == 2
+    assert cli.status() == 2
     assert len(capsys.readouterr().err.splitlines()) == 1
     assert not (tmp_path / "run").exists()

@@ -13,7 +13,7 @@ from safetensors.numpy import load_file, save_file
 
 import newfound
 from newfound import UserError
-from newfound.cli import commands as cli
+from newfound.cli import main as cli
 from newfound.errors import Interrupted
 from newfound.progress import Reporter
 from newfound.report.content import gather
@@ -181,7 +181,7 @@ def test_answers_given_later_reach_the_page(tmp_path, monkeypatch, capsys):
     truth = tmp_path / "truth.csv"
     truth.write_text("image,label\n" + "".join(f"pile/{i:05d}.png,{'ab'[i % 2]}\n" for i in range(60)))
     monkeypatch.setattr("sys.argv", ["newfound", "evaluate", str(run.folder), "--answers", str(truth), "--json"])
-    assert cli._status() == 0
+    assert cli.status() == 0
     assert "confusion" not in json.loads(capsys.readouterr().out)
     content = content_of((run.folder / "report.html").read_text())
     assert [data["images"] for data in content["matrices"]] == [60]
@@ -191,7 +191,7 @@ def test_answers_given_later_reach_the_page(tmp_path, monkeypatch, capsys):
 def test_the_command_names_the_page(tmp_path, monkeypatch, capsys):
     run = make_run(tmp_path / "run")
     monkeypatch.setattr("sys.argv", ["newfound", "report", str(run.folder)])
-    assert cli._status() == 0
+    assert cli.status() == 0
     assert capsys.readouterr().out == f"{run.folder / 'report.html'}\n"
 
 

@@ -5,7 +5,7 @@ import sys
 
 import torch
 
-from newfound.cli import commands as cli
+from newfound.cli import main as cli
 from newfound.plan import auto
 from newfound.runs import doctor
 
@@ -15,7 +15,7 @@ def test_it_tells_versions_device_cache_and_choices(tmp_path, monkeypatch, capsy
     (tmp_path / "decoded" / "a").write_bytes(bytes(1500))
     (tmp_path / "b").write_bytes(bytes(500))
     monkeypatch.setattr(sys, "argv", ["newfound", "doctor", "--cache", str(tmp_path), "--json"])
-    assert cli._status() == 0
+    assert cli.status() == 0
     found = json.loads(capsys.readouterr().out)
     assert found["libraries"]["torch"].partition("+")[0] == torch.__version__.partition("+")[0]
     assert found["cache"] == {"folder": str(tmp_path), "files": 2, "bytes": 2000}
@@ -37,7 +37,7 @@ def test_it_chooses_as_discover_does(tmp_path, monkeypatch):
 def test_a_person_reads_a_few_lines(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(doctor, "LIBRARIES", ("torch", "no-such-library"))
     monkeypatch.setattr(sys, "argv", ["newfound", "doctor", "--cache", str(tmp_path / "none")])
-    assert cli._status() == 0
+    assert cli.status() == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("newfound ")
     assert lines[1].startswith(f"libraries: torch {torch.__version__.partition('+')[0]}")

@@ -14,7 +14,7 @@ from PIL import Image
 
 import newfound
 from newfound import UserError
-from newfound.cli import commands as cli
+from newfound.cli import main as cli
 from newfound.data.sources import Source
 from newfound.files import write_json
 from newfound.plan.call import Call
@@ -55,7 +55,7 @@ def images_in(root):
 
 def called(words, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["newfound", *map(str, words), "--quiet"])
-    return cli._status(), *capsys.readouterr()
+    return cli.status(), *capsys.readouterr()
 
 
 def test_the_pile_is_copied_into_a_folder_for_each_category(found, tmp_path, monkeypatch, capsys):

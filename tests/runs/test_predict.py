@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 
 import newfound
 from newfound import UserError
-from newfound.cli import commands as cli
+from newfound.cli import main as cli
 from newfound.model import load_model
 
 TINY = {"network": "tiny", "data.size": 8, "stage1.epochs": 2, "stage1.batch": 8}
@@ -21,7 +21,7 @@ TINY = {"network": "tiny", "data.size": 8, "stage1.epochs": 2, "stage1.batch": 8
 def called(words, monkeypatch, capsys):
     """Exit status, standard output and standard error of a command, run in this process."""
     monkeypatch.setattr(sys, "argv", ["newfound", *map(str, words)])
-    status = cli._status()
+    status = cli.status()
     return status, *capsys.readouterr()
 
 
