@@ -11,14 +11,15 @@ from newfound.process import set_up
 if TYPE_CHECKING:
     from newfound.errors import UserError
     from newfound.estimator import APL, Discoverer, load
-    from newfound.runs.discovery import Discovery, discover, resume
+    from newfound.runs.discovery import discover, resume
+    from newfound.runs.found import Discovery
 
 set_up()
 
 _PLACES = {
     "APL": "newfound.estimator",
     "Discoverer": "newfound.estimator",
-    "Discovery": "newfound.runs.discovery",
+    "Discovery": "newfound.runs.found",
     "UserError": "newfound.errors",
     "discover": "newfound.runs.discovery",
     "load": "newfound.estimator",

@@ -232,7 +232,7 @@ def export(
 ) -> None:
     """Lay the pile out in folders by category; the originals stay where they are."""
     from newfound.runfolder import Run
-    from newfound.runs.discovery import Discovery
+    from newfound.runs.found import Discovery
 
     def work() -> dict[str, int]:
         found = Discovery.of(Run.open(run))

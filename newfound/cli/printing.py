@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from newfound.progress import visible
 
 if TYPE_CHECKING:
-    from newfound.runs.discovery import Discovery
+    from newfound.runs.found import Discovery
 
 MOST_LINES = 20
 """Categories that are printed one by one."""

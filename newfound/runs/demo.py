@@ -19,8 +19,9 @@ from newfound.evaluate.protocol import evaluate_unlabelled
 from newfound.methods.base import run_method
 from newfound.plan.recipe import resolve_settings
 from newfound.progress import Reporter
-from newfound.runs.discovery import Discovery, discover
+from newfound.runs.discovery import discover
 from newfound.runs.figures import evaluate_run
+from newfound.runs.found import Discovery
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -1,14 +1,12 @@
-"""discover and resume: from images to a finished run folder, and the Discovery that tells what was found."""
+"""discover and resume: from images to a finished run folder."""
 
 from __future__ import annotations
 
 import contextlib
-import html
 import os
 import platform
-from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
@@ -33,95 +31,7 @@ from newfound.plan.recipe import backbone_changes, resolve_settings
 from newfound.progress import Reporter
 from newfound.runfolder import Run, check_free, claimed
 from newfound.runs.figures import evaluate_run
-
-MOST_ROWS = 50
-"""Of the table of categories in a notebook."""
-
-
-@dataclass(frozen=True, repr=False)
-class Discovery:
-    """What a finished run found: a category and a confidence for every unlabelled image."""
-
-    folder: Path
-    images: tuple[str, ...]
-    categories: tuple[str, ...]
-    confidence: tuple[float, ...]
-    result: dict[str, Any]
-    """Every figure of the run, as in result.json."""
-
-    @classmethod
-    def of(cls, run: Run) -> Discovery:
-        """The discovery that a finished run folder holds."""
-        result, rows = run.read_result(), run.read_assignments()
-        images, categories = tuple(r["image"] for r in rows), tuple(r["category"] for r in rows)
-        try:
-            confidence = tuple(float(r["confidence"]) for r in rows)
-        except ValueError as error:
-            raise UserError(f"{run.folder / 'assignments.csv'} cannot be read: {error}") from None
-        return cls(run.folder, images, categories, confidence, result)
-
-    def __len__(self) -> int:
-        return len(self.images)
-
-    def __repr__(self) -> str:
-        return f"Discovery({str(self.folder)!r}: {len(self):,} images in {len(self.sizes()):,} categories)"
-
-    def _repr_html_(self) -> str:
-        """A table of the categories, the largest first, for notebooks."""
-        largest = sorted(self.sizes().items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_ROWS]
-        rows = "".join(f"<tr><td>{html.escape(name)}</td><td>{size:,}</td></tr>" for name, size in largest)
-        more = len(self.sizes()) - len(largest)
-        rest = f"<p>and {more:,} smaller categories</p>" if more else ""
-        head = "<tr><th>category</th><th>images</th></tr>"
-        return f"<p>{html.escape(repr(self))}</p><table>{head}{rows}</table>{rest}"
-
-    def sizes(self) -> dict[str, int]:
-        """How many images each discovered category has, empty ones included."""
-        return {name: 0 for name in self.result["novel"]} | dict(sorted(Counter(self.categories).items()))
-
-    def images_of(self, category: str) -> list[str]:
-        """The images of a category, the surest first."""
-        if category not in self.sizes():
-            raise UserError(f"there is no category {category}; there are: {', '.join(self.sizes())}")
-        rows = [
-            (-c, i)
-            for i, name, c in zip(self.images, self.categories, self.confidence, strict=True)
-            if name == category
-        ]
-        return [image for _, image in sorted(rows)]
-
-    def to_frame(self) -> Any:
-        """A pandas DataFrame with the columns image, category, confidence."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise UserError("to_frame needs pandas: pip install pandas") from None
-        return pd.DataFrame({"image": self.images, "category": self.categories, "confidence": self.confidence})
-
-    def export(
-        self,
-        to: str | Path,
-        *,
-        link: str | None = None,
-        min_confidence: float = 0.0,
-        pile: str | Path | None = None,
-        reporter: Reporter | None = None,
-    ) -> dict[str, int]:
-        """Lay the unlabelled images out in the new folder ``to``, a folder for each category: copies, or links of the
-        kind "symlink" or "hard". Gives the number of images in each folder.
-
-        Those of less confidence go to _doubtful. ``pile`` says where the unlabelled images are, if they have moved.
-        """
-        from newfound.runs.export import export
-
-        where, reporter = Path(pile) if pile else None, reporter or Reporter(quiet=True)
-        return export(self, Path(to), link=link, min_confidence=min_confidence, pile=where, reporter=reporter)
-
-    def model(self) -> Any:
-        """The classifier over old and new categories, as a fitted Discoverer."""
-        from newfound.estimator import load
-
-        return load(self.folder)
+from newfound.runs.found import Discovery
 
 
 def discover(

@@ -23,7 +23,7 @@ from newfound.progress import Reporter
 from newfound.runfolder import DISK_FULL, Run, format_table
 
 if TYPE_CHECKING:
-    from newfound.runs.discovery import Discovery
+    from newfound.runs.found import Discovery
 
 DOUBTFUL, LIST = "_doubtful", "_images.csv"
 LINKS = ("symlink", "hard")

@@ -20,8 +20,8 @@ from newfound.files import write_json
 from newfound.plan.call import Call
 from newfound.plan.recipe import resolve_settings
 from newfound.runfolder import Run
-from newfound.runs.discovery import Discovery
 from newfound.runs.export import safe_name, safe_names
+from newfound.runs.found import Discovery
 
 
 def make_run(root, images):
