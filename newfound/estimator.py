@@ -17,7 +17,7 @@ from newfound.config.mapping import brief, whole_number
 from newfound.data.cache import decode_cached
 from newfound.data.collection import Collection, novel_tasks
 from newfound.data.embeddings import check_vectors
-from newfound.data.look import MAX_IMAGES, Look, look, look_at
+from newfound.data.look import Look, look, look_at_pixels
 from newfound.data.parallel import block_within
 from newfound.data.store import ImageStore
 from newfound.data.vectors import VectorStore
@@ -29,6 +29,7 @@ from newfound.evaluate.accuracy import clustering_accuracy
 from newfound.methods import get_method
 from newfound.methods.base import run_method
 from newfound.model import Model, load_model
+from newfound.plan.auto import fit_settings
 from newfound.plan.recipe import default_recipe, resolve_settings, takers
 from newfound.progress import Reporter
 from newfound.runfolder import Run
@@ -125,13 +126,12 @@ class Discoverer(ClusterMixin, BaseEstimator):
         given = dict(self.settings or {})
         if self.recipe:
             return resolve_settings(self.method, self.recipe, given)
-        seen = _look(images)
+        paths = _paths(images) if _are_paths(images) else None
+        seen = look([Path(path) for path in paths]) if paths else look_at_pixels(np.asarray(images))
         domain = self._domain(seen)
-        changes: dict[str, Any] = {}
-        for fit in get_method(self.method).fitted(seen, domain, device.type, given) if seen else ():
-            changes |= fit.changes
-            if fit.choice:
-                self._reporter().say(str(fit.choice))
+        changes, choices = fit_settings(self.method, seen, domain, device.type, given)
+        for choice in choices:
+            self._reporter().say(str(choice))
         return resolve_settings(self.method, default_recipe(self.method, "folder", f"folder-{domain}"), changes | given)
 
     def _domain(self, seen: Look | None) -> str:
@@ -283,19 +283,6 @@ def load(folder: str | Path) -> Discoverer:
     known = np.array([int(name) for name in model.known]) if model.numbered else np.array(model.known, dtype=object)
     estimator._adopt(model, known)
     return estimator
-
-
-def _look(images: Any) -> Look | None:
-    """A look at a few of the images; None where they are features, or nothing that can be looked at."""
-    if _are_paths(images):
-        return look([Path(path) for path in _paths(images)])
-    if images.dtype != np.uint8 or images.ndim not in (3, 4) or images.size == 0:
-        return None
-    chosen = images[np.unique(np.linspace(0, len(images) - 1, MAX_IMAGES).round().astype(int))]
-    chosen = chosen[:, None] if images.ndim == 3 else np.moveaxis(chosen, 3, 1)
-    if chosen.shape[1] not in (1, 3):
-        return None
-    return look_at(np.broadcast_to(chosen, (len(chosen), 3, *chosen.shape[2:])), min(images.shape[1:3]))
 
 
 def _seed(random_state: Any) -> int:

@@ -42,7 +42,7 @@ faults(40), print(faults(40))
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="glibc's")
+@pytest.mark.skipif(sys.platform != "linux", reason="mallopt is glibc's")
 def test_memory_of_freed_tensors_serves_the_next_ones_unless_somebody_chose():
     kept, given_back = int(printed(FAULTS)), int(printed(FAULTS, MALLOC_TOP_PAD_="0"))
     assert given_back >= 40 * 8, "16 MiB are mapped anew each time, in pages of 2 MiB at the most"

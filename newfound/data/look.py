@@ -56,7 +56,7 @@ def look(paths: Sequence[Path]) -> Look | None:
     """What a few of the files look like; None where no one of them is a readable image."""
     if not paths:
         return None
-    chosen = [paths[i] for i in np.unique(np.linspace(0, len(paths) - 1, MAX_IMAGES).round().astype(int))]
+    chosen = [paths[i] for i in _spread(len(paths))]
     sides = {path: side for path in chosen if (side := original_side(path))}
     if not sides:
         return None
@@ -68,6 +68,22 @@ def look(paths: Sequence[Path]) -> Look | None:
         except Unreadable:
             continue
     return look_at(np.stack(pixels), side) if pixels else None
+
+
+def look_at_pixels(images: np.ndarray) -> Look | None:
+    """What a few of images uint8 [N, H, W] or [N, H, W, C] look like; None where they are no such images."""
+    if images.dtype != np.uint8 or images.ndim not in (3, 4) or images.size == 0:
+        return None
+    chosen = images[_spread(len(images))]
+    chosen = chosen[:, None] if images.ndim == 3 else np.moveaxis(chosen, 3, 1)
+    if chosen.shape[1] not in (1, 3):
+        return None
+    return look_at(np.broadcast_to(chosen, (len(chosen), 3, *chosen.shape[2:])), min(images.shape[1:3]))
+
+
+def _spread(n: int) -> np.ndarray:
+    """Up to ``MAX_IMAGES`` of the numbers below ``n``, evenly spread."""
+    return np.unique(np.linspace(0, n - 1, MAX_IMAGES).round().astype(int))
 
 
 def look_at(images: np.ndarray, side: int) -> Look:

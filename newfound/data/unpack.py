@@ -37,7 +37,8 @@ DAMAGED = (
     *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError),
     *(struct.error, ValueError, OverflowError, NotImplementedError),
 )
-"""What the standard library may raise when it reads a damaged archive."""
+"""What the standard library may raise when it reads a damaged archive; the last is zipfile's word for a compression
+that it does not know."""
 
 UNFIT = {
     errno.EEXIST: "an earlier member has its name, or that of its folder",

@@ -114,13 +114,13 @@ def mixed_sampler(
     batch = min(batch, total)
     known = round(batch * (labelled_share or collection.n_labelled / total))
     known = min(max(known, 1), batch - 1)
-    unlabelled = _unlabelled(collection, batch - known) if one_task else Stream(collection.unlabelled, batch - known)
+    unlabelled = _unlabelled(collection, batch - known, one_task)
     return Sampler([Stream(collection.labelled, known), unlabelled], n_known=known)
 
 
-def unlabelled_sampler(collection: Collection, batch: int) -> Sampler:
-    """Batches of unlabelled images alone, each of one task."""
-    return Sampler([_unlabelled(collection, min(batch, collection.n_unlabelled))], n_known=0)
+def unlabelled_sampler(collection: Collection, batch: int, *, one_task: bool = False) -> Sampler:
+    """Batches of unlabelled images alone, with ``one_task`` each of one task."""
+    return Sampler([_unlabelled(collection, min(batch, collection.n_unlabelled), one_task)], n_known=0)
 
 
 def class_sampler(collection: Collection, classes: int, per_class: int) -> Sampler:
@@ -131,9 +131,9 @@ def class_sampler(collection: Collection, classes: int, per_class: int) -> Sampl
     return Sampler([ClassStream(collection.labelled, per_batch, labels, per_class)], n_known=per_batch)
 
 
-def _unlabelled(collection: Collection, per_batch: int) -> Stream:
+def _unlabelled(collection: Collection, per_batch: int, one_task: bool) -> Stream:
     tasks = tuple(task.rows for task in collection.tasks)
-    if len(tasks) == 1:
+    if len(tasks) == 1 or not one_task:
         return Stream(collection.unlabelled, per_batch)
     return GroupStream(collection.unlabelled, min(per_batch, max(map(len, tasks))), tasks)
 

@@ -17,7 +17,7 @@ from newfound.config.settings import ClusterSettings, PlanSettings, number
 from newfound.data.collection import Collection
 from newfound.data.look import Look
 from newfound.engine.loop import Engine
-from newfound.engine.sampler import Sampler, Stream
+from newfound.engine.sampler import unlabelled_sampler
 from newfound.engine.schedule import ramp_up, value_at
 from newfound.engine.stage import Batch, Stage
 from newfound.losses import TemporalEnsemble, cluster_divergence, consistency, sharpen, soft_assignment
@@ -29,6 +29,7 @@ from newfound.methods.parts.pretraining import PretrainedSettings, check_network
 from newfound.methods.parts.tasks import allowed_categories, by_task
 from newfound.methods.parts.views import make_views
 from newfound.model import Encoder, Model
+from newfound.nets.heads import linear_or_mlp
 from newfound.views.multiview import FirstView, MultiViews
 
 
@@ -89,9 +90,7 @@ class ClusterHead(nn.Module):
 
     def __init__(self, width: int, hidden: int, centres: Tensor) -> None:
         super().__init__()
-        last = nn.Linear(hidden or width, len(centres))
-        between = [nn.Linear(width, hidden), nn.BatchNorm1d(hidden), nn.ReLU()] if hidden else []
-        self.project = nn.Sequential(*between, last)
+        self.project = linear_or_mlp(width, hidden, len(centres))
         self.centres = nn.Parameter(centres.clone())
 
     def forward(self, features: Tensor, allowed: Tensor) -> Tensor:
@@ -117,8 +116,7 @@ class Clustered(Stage):
         self.views = ClusterViews(make_views(chosen.views, encoder.size, extra=0), chosen.plain, pair)
         # Of all tasks together, since batch norm goes by the statistics of all when features are read: in
         # rehearsal on two tasks batches of one task were far worse (docs/log/methods.md).
-        stream = Stream(collection.unlabelled, min(self.plan.batch, collection.n_unlabelled))
-        self.sampler = Sampler([stream], n_known=0)
+        self.sampler = unlabelled_sampler(collection, self.plan.batch)
         self.n_labelled = collection.n_labelled
         self.register_buffer("targets", targets)
         self.register_buffer("allowed", allowed_categories(collection)[1], persistent=False)

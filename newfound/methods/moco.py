@@ -25,6 +25,5 @@ class MoCoMethod(LearnAndCluster):
     """Contrast with a queue, then clusters."""
 
     Settings = MoCoMethodSettings
-    learner = "moco"
     reference: ClassVar[str] = "He et al., MoCo, CVPR"
     year: ClassVar[int] = 2020

@@ -25,6 +25,5 @@ class MoCoV2Method(LearnAndCluster):
     """Contrast with a queue behind an MLP, then clusters."""
 
     Settings = MoCoV2MethodSettings
-    learner = "mocov2"
     reference: ClassVar[str] = "Chen et al., MoCo v2, arXiv 2003.04297"
     year: ClassVar[int] = 2020

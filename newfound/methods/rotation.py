@@ -23,6 +23,5 @@ class RotationMethod(LearnAndCluster):
     """Prediction of quarter turns, then clusters."""
 
     Settings = RotationMethodSettings
-    learner = "rotation"
     reference: ClassVar[str] = "Gidaris et al., RotNet, ICLR"
     year: ClassVar[int] = 2018

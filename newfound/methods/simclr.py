@@ -25,6 +25,5 @@ class SimCLRMethod(LearnAndCluster):
     """Contrast within each batch, then clusters."""
 
     Settings = SimCLRMethodSettings
-    learner = "simclr"
     reference: ClassVar[str] = "Chen et al., SimCLR, ICML"
     year: ClassVar[int] = 2020

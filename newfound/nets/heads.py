@@ -65,6 +65,13 @@ def projection(width: int, hidden: int, out: int) -> nn.Module:
     return nn.Sequential(nn.Linear(width, hidden), nn.ReLU(), nn.Linear(hidden, out))
 
 
+def linear_or_mlp(width: int, hidden: int, out: int) -> nn.Sequential:
+    """Outputs [n, out] of features [n, width]: a linear layer, after one with batch norm and ReLU unless ``hidden`` is
+    0."""
+    between = [nn.Linear(width, hidden), nn.BatchNorm1d(hidden), nn.ReLU()] if hidden else []
+    return nn.Sequential(*between, nn.Linear(hidden or width, out))
+
+
 class Whitened(nn.Module):
     """Vectors [n, dimension] of a frozen network's features [n, width]: centred, of unit length, centred again, and
     through a linear layer. Length says how much there is to see on an image, direction what it is."""

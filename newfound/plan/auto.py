@@ -10,7 +10,7 @@ from typing import Any
 
 from newfound.config.choice import Choice
 from newfound.config.mapping import brief
-from newfound.data.look import look
+from newfound.data.look import Look, look
 from newfound.data.sources import Source
 from newfound.errors import UserError
 from newfound.methods import PAPER, WITH_BACKBONE, default_method, get_method
@@ -81,12 +81,20 @@ def _for_folders(
     chosen = get_method(method)
     if recipe != method:
         choices.append(Choice("recipe", recipe, f"for folders of {domain} images"))
-    changes: dict[str, Any] = {}
-    for fit in chosen.fitted(seen, domain, device, settings) if seen else ():
-        changes |= fit.changes
-        choices += [fit.choice] if fit.choice else []
+    changes, fitted = fit_settings(method, seen, domain, device, settings)
+    choices += fitted
     pinned = "backbone" in chosen.takes and not {"network", "weights", "digest"} & set(settings)
     return Chosen(method, recipe, PRETRAINED if pinned else None, changes, tuple(choices), warnings, free=True)
+
+
+def fit_settings(
+    method: str, seen: Look | None, domain: str, device: str, given: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[Choice]]:
+    """The settings of the method that suit images that look like that, beside those ``given``, and what to tell of
+    them; none where nothing could be looked at."""
+    fits = get_method(method).fitted(seen, domain, device, given) if seen else []
+    changes = {name: value for fit in fits for name, value in fit.changes.items()}
+    return changes, [fit.choice for fit in fits if fit.choice]
 
 
 def reason(method: str, domain: str, device: str, images: int) -> tuple[str, tuple[str, ...]]:

@@ -63,7 +63,7 @@ def two_tasks():
 
 
 def test_unlabelled_images_of_a_batch_are_of_one_task_and_every_image_is_shown():
-    sampler = unlabelled_sampler(two_tasks(), 6)
+    sampler = unlabelled_sampler(two_tasks(), 6, one_task=True)
     seen, epochs = set(), [sampler.epoch(generator(seed)) for seed in range(4)]
     for batch in torch.cat(epochs):
         assert bool((batch < 50).all()) != bool((batch >= 50).all())
@@ -77,7 +77,7 @@ def test_small_tasks_make_smaller_batches_and_an_epoch_shows_all_of_them():
     tasks = [(str(i), 1, start + np.arange(size)) for i, (start, size) in enumerate(zip(starts, sizes, strict=True))]
     labels = np.full(sum(sizes), UNKNOWN)
     store = ImageStore(np.zeros((len(labels), 1, 8, 8), np.uint8))
-    sampler = unlabelled_sampler(Collection(store, labels, (), novel_tasks(0, *tasks)), 64)
+    sampler = unlabelled_sampler(Collection(store, labels, (), novel_tasks(0, *tasks)), 64, one_task=True)
     assert (sampler.batch, sampler.steps) == (10, 3)
     assert set(sampler.epoch(generator()).flatten().tolist()) == set(range(21))
 

@@ -197,8 +197,8 @@ def test_an_image_gets_its_own_tasks_categories_and_is_paired_with_its_own_task(
     _, stage, engine = begin(collection, name)
     for batch in stage.sampler.epoch(torch.Generator()):
         assert len({int(index) < 190 for index in batch}) == 1
-    nn.init.constant_(stage.head.bias, 0)
-    stage.head.bias.data[4] = 100  # what all images would take
+    nn.init.constant_(stage.head[-1].bias, 0)
+    stage.head[-1].bias.data[4] = 100  # what all images would take
     found, confidence = stage.eval().categories(engine)
     assert set(found[:70]) <= {5, 6}
     assert set(found[70:]) == {9}

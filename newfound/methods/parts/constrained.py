@@ -27,6 +27,7 @@ from newfound.methods.parts.pretraining import SelfSupervisionSettings, check_ne
 from newfound.methods.parts.tasks import allowed_categories, masked_logits
 from newfound.methods.parts.views import make_views
 from newfound.model import Encoder, Model
+from newfound.nets.heads import linear_or_mlp
 from newfound.nets.pairs import PairHead
 from newfound.views.multiview import FirstView
 
@@ -93,9 +94,9 @@ class Constrained(Stage):
         super().__init__()
         self.encoder, self.similarity, self.loss = encoder, similarity.requires_grad_(False), loss
         self.plan, self.weight, self.n_labelled = chosen.discovery, chosen.pairwise, collection.n_labelled
-        self.head = make_head(encoder.width, chosen.hidden, collection.n_novel)
+        self.head = linear_or_mlp(encoder.width, chosen.hidden, collection.n_novel)
         self.views = FirstView(make_views(chosen.views, encoder.size, extra=0))
-        self.sampler = unlabelled_sampler(collection, self.plan.batch)
+        self.sampler = unlabelled_sampler(collection, self.plan.batch, one_task=True)
         self.register_buffer("allowed", allowed_categories(collection)[1], persistent=False)
 
     def step(self, batch: Batch, t: Tensor) -> dict[str, Tensor]:
@@ -120,15 +121,6 @@ class Constrained(Stage):
         logits = engine.features(network, images, title="assigning")
         confidence, found = masked_logits(logits, self.allowed).softmax(1).max(1)
         return len(collection.classes) + found.cpu().numpy(), confidence.cpu().numpy()
-
-
-def make_head(width: int, hidden: int, categories: int) -> nn.Module:
-    """Logits [n, categories] of features [n, width], through a ``hidden`` layer unless that is 0."""
-    if not hidden:
-        return nn.Linear(width, categories)
-    return nn.Sequential(
-        nn.Linear(width, hidden), nn.BatchNorm1d(hidden), nn.ReLU(), nn.Linear(hidden, categories)
-    )  # fmt: skip
 
 
 class ConstrainedMethod(Method):

@@ -38,7 +38,9 @@ class EpisodeSettings:
 
     def __post_init__(self) -> None:
         if self.support >= self.images:
-            raise UserError(f"support is {self.support}; it has to be below images, {self.images}: others look for it")
+            raise UserError(
+                f"support is {self.support}; it has to be below images, {self.images}, so that some are left to find it"
+            )
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 from torch import Tensor
 
@@ -52,14 +52,12 @@ class SelfSupervised(Stage):
 
 
 class LearnAndCluster(Method):
-    """Self-supervised learning on all images, then one clustering of the unlabelled ones of each task."""
-
-    learner: ClassVar[Name]
-    """It has the method's name, too."""
+    """Self-supervised learning on all images, then one clustering of the unlabelled ones of each task. The learner has
+    the method's name."""
 
     def fit(self, collection: Collection, engine: Engine, start: Model | None = None) -> Outcome:
         encoder = make_encoder(self.settings.network, collection, start)
-        engine.train(SelfSupervised("stage1", encoder, self.learner, collection, self.settings))
+        engine.train(SelfSupervised("stage1", encoder, self.settings.method, collection, self.settings))
         return cluster_outcome(encoder, collection, self.settings.cluster, engine, method=self.settings.method)
 
     @classmethod
@@ -71,4 +69,4 @@ class LearnAndCluster(Method):
     def check(self, shape: tuple[int, int, int]) -> None:
         """Stop where the network cannot take images of that shape, or where their views cannot be made."""
         super().check(shape)
-        learner_views(self.settings.views, shape[1], self.learner)
+        learner_views(self.settings.views, shape[1], self.settings.method)
