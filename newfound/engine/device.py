@@ -86,4 +86,5 @@ def describe_device(device: torch.device) -> str:
     """What a record says of the hardware."""
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    return f"cpu, {torch.get_num_threads()} threads"
+    threads = torch.get_num_threads()
+    return f"cpu, {threads} {'thread' if threads == 1 else 'threads'}"
