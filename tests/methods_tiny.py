@@ -13,8 +13,8 @@ from newfound.engine.loop import Engine
 from newfound.engine.stage import Batch
 from newfound.errors import Interrupted
 from newfound.methods import get_method, method_names
-from newfound.methods.apl.representation import Representation
 from newfound.methods.base import run_method
+from newfound.methods.parts.representation import Representation
 from newfound.model import Encoder
 from newfound.plan.recipe import resolve_settings
 

@@ -81,7 +81,7 @@ class Rehearsal:
         from safetensors import safe_open
 
         from newfound.errors import UserError
-        from newfound.methods.apl.method import APL
+        from newfound.methods.apl import APL
         from newfound.model import Encoder
 
         with safe_open(kept, "pt") as file:
@@ -100,7 +100,7 @@ class Rehearsal:
     def _train_stage1(self, changes: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         import torch
 
-        from newfound.methods.apl.method import APL
+        from newfound.methods.apl import APL
 
         began = time.monotonic()
         torch.manual_seed(self.seed)
@@ -121,7 +121,7 @@ class Rehearsal:
         """What follows stage I, from what it ``found``, which stays as it is."""
         import torch
 
-        from newfound.methods.apl.method import APL
+        from newfound.methods.apl import APL
 
         began = time.monotonic()
         torch.manual_seed(self.seed)  # the classifier starts from the same numbers in every branch

@@ -21,7 +21,7 @@ from record import begin, write
 
 from newfound.data.digits import read_digits
 from newfound.engine.loop import Engine, Training
-from newfound.methods.apl.representation import Representation
+from newfound.methods.parts.representation import Representation
 from newfound.model import Encoder
 from newfound.plan.recipe import resolve_settings
 

@@ -33,8 +33,8 @@ from newfound.engine.optimiser import build_optimiser
 from newfound.evaluate.neighbours import vote
 from newfound.evaluate.tasks import evaluate_tasks
 from newfound.losses import self_distillation
-from newfound.methods.apl.representation import Representation
 from newfound.methods.instance.dino import Dino
+from newfound.methods.parts.representation import Representation
 from newfound.model import Encoder
 from newfound.nets import norm
 from newfound.plan.recipe import resolve_settings

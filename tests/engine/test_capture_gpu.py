@@ -13,7 +13,7 @@ from newfound.engine import loop
 from newfound.engine.capture import WARM_UP, Captured
 from newfound.engine.loop import Engine, Training
 from newfound.engine.stage import Stage
-from newfound.methods.apl.representation import Representation
+from newfound.methods.parts.representation import Representation
 from newfound.methods.parts.swapped import SwappedPrediction
 from newfound.model import Encoder
 from newfound.nets.heads import CosineClassifier

@@ -11,10 +11,10 @@ from methods_tiny import TINY, NeverWaits, fit, make_stage, one_step
 
 from newfound.data.collection import novel_tasks
 from newfound.errors import Interrupted
-from newfound.methods.apl import method
-from newfound.methods.apl.representation import Representation
-from newfound.methods.apl.selftraining import SelfTraining, start_from
+from newfound.methods.parts import selftraining
 from newfound.methods.parts.labels import class_means, rectification
+from newfound.methods.parts.representation import Representation
+from newfound.methods.parts.selftraining import SelfTraining, start_from
 from newfound.nets.heads import classifier
 from newfound.runs import discovery
 
@@ -168,7 +168,7 @@ def test_the_classifier_begins_at_random_or_as_the_prototypes(digits, monkeypatc
         real(self, number, encoder, head, *others)
 
     monkeypatch.setattr(SelfTraining, "__init__", spy)
-    monkeypatch.setattr(method, "class_means", lambda *a: prototypes.append(class_means(*a)) or prototypes[-1])
+    monkeypatch.setattr(selftraining, "class_means", lambda *a: prototypes.append(class_means(*a)) or prototypes[-1])
     fit(digits, stage1__epochs=1, selftraining__start=start)
     alike = [float(F.cosine_similarity(*pair).min()) > 0.999 for pair in zip(heads, prototypes, strict=True)]
     assert alike == [start == "prototypes", False], "only a new classifier begins, and the second iteration goes on"

@@ -7,7 +7,7 @@ import torch
 
 from newfound.engine.loop import Engine
 from newfound.engine.stage import Batch
-from newfound.methods.apl.representation import Representation
+from newfound.methods.parts.representation import Representation
 from newfound.model import Encoder
 from newfound.plan.recipe import resolve_settings
 

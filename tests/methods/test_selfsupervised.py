@@ -14,9 +14,9 @@ from newfound.cluster.chosen import cluster
 from newfound.data.digits import read_digits
 from newfound.engine.checkpoint import Checkpoints
 from newfound.engine.loop import Engine
-from newfound.methods.apl.representation import Representation
 from newfound.methods.base import run_method
 from newfound.methods.parts.encoder import make_encoder
+from newfound.methods.parts.representation import Representation
 from newfound.methods.parts.selfsupervised import SelfSupervised
 from newfound.plan.recipe import resolve_settings
 from newfound.progress import Reporter

@@ -16,10 +16,10 @@ from newfound.engine.sampler import mixed_sampler
 from newfound.engine.stage import Batch, Stage, decay_groups
 from newfound.losses import separation, soft_cross_entropy
 from newfound.losses.prototypes import OnlinePrototypes
-from newfound.methods.apl.settings import APLSettings
 from newfound.methods.instance.base import InstanceLearner, Looking
 from newfound.methods.instance.chosen import make_learner
 from newfound.methods.parts.labels import one_hot
+from newfound.methods.parts.prototypical import PrototypicalSettings
 from newfound.methods.parts.tasks import allowed_categories
 from newfound.methods.parts.views import learner_views
 from newfound.model import Encoder
@@ -42,7 +42,7 @@ class Representation(Stage):
     allowed: Tensor
     task_of: Tensor
 
-    def __init__(self, encoder: Encoder, collection: Collection, chosen: APLSettings) -> None:
+    def __init__(self, encoder: Encoder, collection: Collection, chosen: PrototypicalSettings) -> None:
         super().__init__()
         self.encoder, self.chosen, self.plan = encoder, chosen, chosen.stage1
         self.views = learner_views(chosen.views, encoder.size, chosen.instance.learner)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from newfound.data.collection import Collection
+from newfound.engine.loop import Engine
 from newfound.engine.sampler import mixed_sampler
 from newfound.engine.stage import Batch, Stage, decay_groups
 from newfound.losses import rectified_cross_entropy
-from newfound.methods.apl.settings import APLSettings
+from newfound.methods.base import Outcome
+from newfound.methods.parts.labels import class_means, joint_labels, rectification
+from newfound.methods.parts.outcome import read_outcome
+from newfound.methods.parts.prototypical import PrototypicalSettings
+from newfound.methods.parts.tasks import novel_names
 from newfound.methods.parts.views import make_views
-from newfound.model import Encoder
-from newfound.nets.heads import Classifier, CosineClassifier
+from newfound.model import Encoder, Model
+from newfound.nets.heads import Classifier, CosineClassifier, classifier
 
 SHARPNESS = 10.0
 """Logits of a linear classifier that begins as prototypes, for each unit of cosine: a cosine classifier's at its usual
@@ -33,7 +39,7 @@ class SelfTraining(Stage):
         encoder: Encoder,
         head: nn.Module,
         collection: Collection,
-        chosen: APLSettings,
+        chosen: PrototypicalSettings,
         labels: Tensor,
         weights: Tensor,
     ) -> None:
@@ -76,3 +82,29 @@ def start_from(head: Classifier, prototypes: Tensor, features: Tensor) -> None:
     scale = 1.0 if isinstance(head, CosineClassifier) else SHARPNESS / float(features.norm(dim=1).mean())
     rows = head.rows.to(prototypes.device)
     head.rows.copy_(torch.where(prototypes.norm(dim=1, keepdim=True) > 0, scale * prototypes, rows))
+
+
+def self_train(outcome: Outcome, collection: Collection, engine: Engine, chosen: PrototypicalSettings) -> Outcome:
+    """Iterations of self-training, each from the labels that the one before gives, the first from the ``outcome``'s.
+    Trains the encoder of the outcome on."""
+    n, first = len(collection.classes) + collection.n_novel, collection.n_labelled
+    encoder, earlier, before = outcome.model.encoder, outcome.earlier, outcome.features
+    for number in range(1, chosen.selftraining.iterations + 1):
+        features = outcome.features
+        assert features is not None
+        labels = joint_labels(engine, outcome.assignments)
+        prototypes = class_means(features, labels, n)
+        if number == 1:
+            head = classifier(chosen.classifier, encoder.width, n)
+            if chosen.selftraining.start == "prototypes":
+                start_from(head, prototypes, features)
+        weights = rectification(features, labels, prototypes)
+        weights[:first] = 1
+        engine.train(SelfTraining(number, encoder, head, collection, chosen, labels, weights))
+        unit, names = isinstance(head, CosineClassifier), (collection.classes, novel_names(collection))
+        model = Model(encoder, head, *names, method=chosen.method, unit_features=unit)
+        outcome = read_outcome(model, collection, engine)
+        earlier = earlier | {f"stage2-{number}": outcome.assignments}
+        figures = {"mean_weight": float(weights[first:].mean())}
+        outcome = replace(outcome, figures=figures, earlier=earlier, features_before_stage2=before)
+    return outcome

@@ -1,26 +1,29 @@
-"""APL: stage I on all images, a clustering of the unlabelled ones, then stage II."""
+"""Adaptive prototype learning, the paper's method: self-distillation with online prototypes, then self-training."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from newfound.data.collection import Collection
 from newfound.data.look import Look
 from newfound.engine.loop import Engine
-from newfound.methods.apl.representation import Representation
-from newfound.methods.apl.selftraining import SelfTraining, start_from
-from newfound.methods.apl.settings import APLSettings
 from newfound.methods.base import Fit, Method, Outcome, fit_multiviews, fit_network
 from newfound.methods.parts.clusters import cluster_outcome
 from newfound.methods.parts.encoder import make_encoder
-from newfound.methods.parts.labels import class_means, joint_labels, rectification
-from newfound.methods.parts.outcome import read_outcome
-from newfound.methods.parts.tasks import novel_names
+from newfound.methods.parts.prototypical import PrototypicalSettings
+from newfound.methods.parts.representation import Representation
+from newfound.methods.parts.selftraining import self_train
 from newfound.methods.parts.views import check_extra_views, learner_views, make_views
 from newfound.model import Encoder, Model
-from newfound.nets.heads import CosineClassifier, classifier
+
+
+@dataclass(frozen=True)
+class APLSettings(PrototypicalSettings):
+    """The paper's method: its two stages."""
+
+    method: str = "apl"
 
 
 class APL(Method):
@@ -55,29 +58,8 @@ class APL(Method):
         return replace(outcome, earlier={"stage1": outcome.assignments})
 
     def finish(self, outcome: Outcome, collection: Collection, engine: Engine) -> Outcome:
-        """Stage II: iterations of self-training, each from the labels that the one before gives. Trains the encoder of
-        the outcome on."""
-        chosen, n, first = self.settings, len(collection.classes) + collection.n_novel, collection.n_labelled
-        encoder, earlier, before = outcome.model.encoder, outcome.earlier, outcome.features
-        for number in range(1, chosen.selftraining.iterations + 1):
-            features = outcome.features
-            assert features is not None
-            labels = joint_labels(engine, outcome.assignments)
-            prototypes = class_means(features, labels, n)
-            if number == 1:
-                head = classifier(chosen.classifier, encoder.width, n)
-                if chosen.selftraining.start == "prototypes":
-                    start_from(head, prototypes, features)
-            weights = rectification(features, labels, prototypes)
-            weights[:first] = 1
-            engine.train(SelfTraining(number, encoder, head, collection, chosen, labels, weights))
-            unit = isinstance(head, CosineClassifier)
-            model = Model(encoder, head, collection.classes, novel_names(collection), method="apl", unit_features=unit)
-            outcome = read_outcome(model, collection, engine)
-            earlier = earlier | {f"stage2-{number}": outcome.assignments}
-            figures = {"mean_weight": float(weights[first:].mean())}
-            outcome = replace(outcome, figures=figures, earlier=earlier, features_before_stage2=before)
-        return outcome
+        """Stage II, from the outcome of stage I."""
+        return self_train(outcome, collection, engine, self.settings)
 
     @classmethod
     def fitted(cls, look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:

@@ -1,4 +1,4 @@
-"""The settings of APL."""
+"""The settings of the paper's two stages."""
 
 from __future__ import annotations
 
@@ -54,10 +54,9 @@ class SelfTrainingSettings:
 
 
 @dataclass(frozen=True)
-class APLSettings(Settings):
-    """The paper's method: prototypical representation learning, then prototypical self-training."""
+class PrototypicalSettings(Settings):
+    """Prototypical representation learning, then prototypical self-training."""
 
-    method: str = "apl"
     dimension: int = number(0, 0, 2**16)
     """Of features and prototypes, by a linear layer after the network; 0 takes the network's own."""
     instance: InstanceSettings = InstanceSettings()
