@@ -3,7 +3,8 @@
     python benchmarks/rehearsal/run.py --dataset cifar100 --data ROOT --out record.json \\
         --set stage1.epochs=30 --run base --run hard:prototypes.soft=false --run sharp:prototypes.epsilon=0.02
 
-Each --run is a name and the settings it changes, separated by commas; --set changes all of them. Each --branch goes on
+Each --run is a name and the settings it changes, separated by commas; --set changes all of them. With --method each run
+is one of that method, as a whole. Without it they are APL's in parts: each --branch goes on
 from every run's stage I with a stage II of its own, so that these are compared on the same features;
 without one the run's own follow. With --keep FOLDER the encoders of stage I stay there, and a run whose encoder is
 there already has its stage I from it. The record is written after each part, and no part begins if the longest before
@@ -32,24 +33,25 @@ OTHERS = ("mixed", "fashion")
 """Rehearsals that only this benchmark knows, each in a module of its own."""
 
 
-WATCHED = ("epoch", "ins", "cls", "pas", "label_entropy", "label_certainty", "similarity_range", "teacher_entropy",
-           "loss", "agreement")  # fmt: skip
+WATCHED = ("epoch", "ins", "cls", "pas", "cluster", "over", "inter", "label_entropy", "label_certainty",
+           "similarity_range", "teacher_entropy", "loss", "agreement")  # fmt: skip
 
 
-def recipe_of(dataset: str) -> str:
-    return "apl-cifar10" if dataset in OTHERS else f"apl-{dataset}"
+def recipe_of(dataset: str, method: str) -> str:
+    return f"{method}-cifar10" if dataset in OTHERS else f"{method}-{dataset}"
 
 
 class Rehearsal:
-    """A data set's rehearsal, and runs of APL on it that may share one stage I."""
+    """A data set's rehearsal, and runs on it: of a method, or of APL's parts, which may share one stage I."""
 
-    def __init__(self, dataset: str, root: Path | None, seed: int, device: str) -> None:
+    def __init__(self, dataset: str, root: Path | None, seed: int, device: str, method: str = "apl") -> None:
         from newfound.data.sources import DATASETS, Request
         from newfound.engine.device import pick_device
         from newfound.errors import UserError
         from newfound.progress import Reporter
 
-        self.recipe, self.seed, self.device = recipe_of(dataset), seed, pick_device(device)
+        self.method, self.recipe = method, recipe_of(dataset, method)
+        self.seed, self.device = seed, pick_device(device)
         if dataset in OTHERS:
             if root is None:
                 raise UserError(f"{dataset} needs --data: the folder that has its files")
@@ -61,7 +63,25 @@ class Rehearsal:
     def settings(self, changes: dict[str, Any]) -> Any:
         from newfound.plan.recipe import resolve_settings
 
-        return resolve_settings("apl", self.recipe, changes)
+        return resolve_settings(self.method, self.recipe, changes)
+
+    def whole(self, changes: dict[str, Any]) -> dict[str, Any]:
+        """A run of the method from its first stage to its last."""
+        from newfound.methods.base import run_method
+
+        began = time.monotonic()
+        with self._engine() as (engine, lines):
+            outcome = run_method(self.settings(changes), self.reading.collection, engine)
+        accuracy, test = self._accuracy(outcome, engine)
+        ends = {line["stage"]: line for line in lines}
+        return {
+            "changes": changes,
+            "seed": self.seed,
+            "accuracy": accuracy,
+            "test": test,
+            "last": {stage: _watched(line) for stage, line in ends.items()},
+            "seconds": round(time.monotonic() - began, 1),
+        }
 
     def stage1(self, changes: dict[str, Any], kept: Path | None = None) -> tuple[Any, dict[str, Any]]:
         """What stage I found, and its record; from the file ``kept`` where it is there, which else is written."""
@@ -112,7 +132,7 @@ class Rehearsal:
             "changes": changes,
             "seed": self.seed,
             "accuracy": self._accuracy(found, engine)[0],
-            "stage1": [{name: round(line[name], 4) for name in WATCHED if name in line} for line in some],
+            "stage1": [_watched(line) for line in some],
             "seconds": round(time.monotonic() - began, 1),
             "branches": {},
         }
@@ -132,7 +152,7 @@ class Rehearsal:
         return {
             "accuracy": accuracy,
             "test": test,
-            "last": {s: {k: round(line[k], 4) for k in WATCHED if k in line} for s, line in ends.items()},
+            "last": {stage: _watched(line) for stage, line in ends.items()},
             "seconds": round(time.monotonic() - began, 1),
         }
 
@@ -140,7 +160,8 @@ class Rehearsal:
         from newfound.runs.figures import evaluate_run
 
         figures = evaluate_run(outcome, self.reading, engine)
-        return {name: round(found["accuracy"], 4) for name, found in figures["earlier"].items()}, figures.get("test")
+        judged = {**figures.get("earlier", {}), "result": figures["unlabelled"]}
+        return {name: round(found["accuracy"], 4) for name, found in judged.items()}, figures.get("test")
 
     @contextmanager
     def _engine(self) -> Iterator[tuple[Any, list[dict[str, Any]]]]:
@@ -158,9 +179,15 @@ class Rehearsal:
             lines += [json.loads(line) for line in path.read_text().splitlines()]
 
 
+def _watched(line: dict[str, Any]) -> dict[str, float]:
+    """Of a line of metrics.jsonl what tells how a stage went."""
+    return {name: round(line[name], 4) for name in WATCHED if name in line}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dataset", choices=["digits", "cifar10", "cifar100", "omniglot", *OTHERS], required=True)
+    parser.add_argument("--method", help="Runs of this method as a whole; without it APL's, in parts.")
     parser.add_argument("--data", type=Path)
     parser.add_argument("--run", action="append", default=[])
     parser.add_argument("--branch", action="append", default=[])
@@ -174,10 +201,11 @@ def main() -> None:
     from newfound.engine.device import pick_device
     from newfound.plan.recipe import parse_changes, resolve_settings
 
-    recipe, changed = recipe_of(options.dataset), parse_changes(options.set)
-    settings = resolve_settings("apl", recipe, changed)
+    method = options.method or "apl"
+    recipe, changed = recipe_of(options.dataset, method), parse_changes(options.set)
+    settings = resolve_settings(method, recipe, changed)
     record: dict[str, Any] = {
-        "what": f"APL in rehearsal on {options.dataset}: labelled classes play the novel ones",
+        "what": f"{method} in rehearsal on {options.dataset}: labelled classes play the novel ones",
         "recipe": recipe,
         **begin(settings=settings, seed=options.seed or [0], device=pick_device(options.device)),
         "runs": {},
@@ -200,12 +228,16 @@ def main() -> None:
         return name, parse_changes([part for part in parts if part])
 
     for seed in options.seed or [0]:
-        rehearsal = Rehearsal(options.dataset, options.data, seed, options.device)
+        rehearsal = Rehearsal(options.dataset, options.data, seed, options.device, method)
         for name, own in map(parse, options.run or ["base"]):
             if not fits("run"):
                 print(f"no time left for {name}", flush=True)
                 continue
             changes = changed | own
+            if options.method:
+                record["runs"][f"{name}, seed {seed}"] = run = rehearsal.whole(changes)
+                done("run", name, run)
+                continue
             kept = options.keep and options.keep / f"{options.dataset}-{name}-{seed}.safetensors"
             found, run = rehearsal.stage1(changes, kept)
             record["runs"][f"{name}, seed {seed}"] = run

@@ -30,6 +30,7 @@ from newfound.engine.optimiser import build_optimiser
 from newfound.engine.stage import Batch
 from newfound.methods.parts.encoder import make_encoder
 from newfound.methods.parts.swapped import SwappedPrediction
+from newfound.methods.parts.views import make_views
 from newfound.nets.heads import CosineClassifier
 from newfound.plan.recipe import resolve_settings
 
@@ -47,7 +48,8 @@ class UnoBench(StageBench):
     def new_stage(self) -> SwappedPrediction:
         encoder = make_encoder(self.settings.network, self.collection, None)
         known = CosineClassifier(encoder.width, KNOWN, self.settings.heads.temperature)
-        return SwappedPrediction(encoder, known, self.collection, self.settings).to(self.device).train()
+        views = make_views(self.settings.views, encoder.size)
+        return SwappedPrediction(encoder, known, self.collection, self.settings, views).to(self.device).train()
 
     def bare(self) -> Step:
         """The model's step alone: encoder forward and backward, heads, labels, losses, SGD, unit prototypes."""

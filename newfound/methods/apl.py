@@ -9,6 +9,7 @@ from typing import Any
 from newfound.data.collection import Collection
 from newfound.data.look import Look
 from newfound.engine.loop import Engine
+from newfound.errors import UserError
 from newfound.methods.base import Fit, Method, Outcome, fit_multiviews, fit_network
 from newfound.methods.parts.clusters import cluster_outcome
 from newfound.methods.parts.encoder import make_encoder
@@ -24,6 +25,11 @@ class APLSettings(PrototypicalSettings):
     """The paper's method: its two stages."""
 
     method: str = "apl"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.selftraining.labels == "online" and not (self.category and self.online):
+            raise UserError("selftraining.labels=online needs online prototypes: set category=true and online=true")
 
 
 class APL(Method):

@@ -1,4 +1,4 @@
-"""The rehearsal compares ways of stage II on one stage I."""
+"""The rehearsal compares whole methods, or ways of stage II on one stage I."""
 
 import json
 import sys
@@ -37,6 +37,23 @@ def test_branches_go_on_from_the_same_stage_1(rehearsal, monkeypatch, tmp_path):
     assert all(longer["accuracy"][name] == plain["accuracy"][name] for name in ("stage1", "online"))
     assert longer["changes"] == {"selftraining.iterations": 3, "views.whole_scale": [0.5, 1.0]}
     assert run["accuracy"]["stage1"] == plain["accuracy"]["stage1"]
+
+
+def test_a_method_is_rehearsed_as_a_whole(rehearsal, monkeypatch, tmp_path):
+    arguments = ["--dataset", "digits", "--method", "apl-plus", "--out", str(tmp_path / "record.json")]
+    for text in ("stage1.epochs=1", "discovery.epochs=1", "dino.hidden=32", "dino.out=64", "views.extra=2"):
+        arguments += ["--set", text]
+    arguments += ["--device", "cpu", "--seed", "3", "--run", "base", "--run", "alone:discovery_instance=0"]
+    monkeypatch.setattr(sys, "argv", ["run.py", *arguments])
+    rehearsal.main()
+    record = json.loads((tmp_path / "record.json").read_text())
+    base, alone = record["runs"]["base, seed 3"], record["runs"]["alone, seed 3"]
+    assert record["recipe"] == "apl-plus-digits"
+    assert alone["changes"]["discovery_instance"] == 0
+    assert "ins" in base["last"]["discovery"]
+    assert "ins" not in alone["last"]["discovery"]
+    assert base["accuracy"]["result"] == base["accuracy"]["stage2-2"]
+    assert {"heads", "clusters"} < set(base["accuracy"])
 
 
 def test_a_kept_stage_1_is_gone_on_from_another_time(rehearsal, monkeypatch, tmp_path):

@@ -15,6 +15,7 @@ from newfound.engine.loop import Engine, Training
 from newfound.engine.stage import Stage
 from newfound.methods.parts.representation import Representation
 from newfound.methods.parts.swapped import SwappedPrediction
+from newfound.methods.parts.views import make_views
 from newfound.model import Encoder
 from newfound.nets.heads import CosineClassifier
 from newfound.plan.recipe import resolve_settings
@@ -46,7 +47,7 @@ def swapped_prediction(encoder: Encoder, collection: Collection, **changes: Any)
     more = {"views.padded": 0.5, "views.solarise": [0.5, 0.5, 0.5], "views.equalise": [0.5, 0.5, 0.5]}
     settings = resolve_settings("iic", "iic-digits", changes | more)
     known = CosineClassifier(encoder.width, len(collection.classes))
-    return SwappedPrediction(encoder, known, collection, settings)
+    return SwappedPrediction(encoder, known, collection, settings, make_views(settings.views, encoder.size))
 
 
 def losses_of(

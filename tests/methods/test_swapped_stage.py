@@ -22,6 +22,7 @@ from newfound.methods.parts import swapped
 from newfound.methods.parts.encoder import make_encoder
 from newfound.methods.parts.supervised import Supervised
 from newfound.methods.parts.swapped import SwappedPrediction
+from newfound.methods.parts.views import make_views
 from newfound.model.model import load_model
 from newfound.nets.heads import CosineClassifier
 from newfound.plan.recipe import resolve_settings
@@ -50,7 +51,8 @@ def begin(collection, name="uno", **changes):
     settings = chosen(name, **changes)
     encoder = make_encoder(settings.network, collection, None)
     known = CosineClassifier(encoder.width, len(collection.classes), settings.heads.temperature)
-    return SwappedPrediction(encoder, known, collection, settings), Engine(collection, torch.device("cpu"))
+    views = make_views(settings.views, encoder.size)
+    return SwappedPrediction(encoder, known, collection, settings, views), Engine(collection, torch.device("cpu"))
 
 
 class Watching(Engine):

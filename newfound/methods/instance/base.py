@@ -28,10 +28,17 @@ class InstanceLearner(nn.Module):
         return {}, {}
 
     def loss(
-        self, encoder: nn.Module, features: Tensor, crops: Crops, looked: Callable[[], dict[str, Tensor]], t: Tensor
+        self,
+        encoder: nn.Module,
+        features: Tensor,
+        crops: Crops,
+        looked: Callable[[], dict[str, Tensor]],
+        t: Tensor,
+        extra: Tensor | None = None,
     ) -> dict[str, Tensor]:
         """Scalars, of which "ins" is the loss, from the encoder's features [2n, D] of the whole views. ``looked`` waits
-        for the tensors that ``look`` gave: call it late."""
+        for the tensors that ``look`` gave: call it late. ``extra`` are the features [E n, D] of the extra views, where
+        the stage has computed them already."""
         raise TypeError(f"{type(self).__name__} does not define its loss")
 
     def groups(self) -> list[dict[str, Any]]:

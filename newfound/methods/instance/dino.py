@@ -70,10 +70,16 @@ class Dino(InstanceLearner):
         return {"outputs": outputs}, {"teacher_entropy": entropy, "teacher_spread": spread}
 
     def loss(
-        self, encoder: nn.Module, features: Tensor, crops: Crops, looked: Callable[[], dict[str, Tensor]], t: Tensor
+        self,
+        encoder: nn.Module,
+        features: Tensor,
+        crops: Crops,
+        looked: Callable[[], dict[str, Tensor]],
+        t: Tensor,
+        extra: Tensor | None = None,
     ) -> dict[str, Tensor]:
         """L_ins and its share of the loss of an even guess; moves the centre."""
-        student = self._student(encoder, features, crops)
+        student = self._student(encoder, features, crops, extra)
         taught = looked()["outputs"]
         loss = self_distillation(
             student,
@@ -86,17 +92,19 @@ class Dino(InstanceLearner):
             self.centre.lerp_(taught.mean((0, 1)), 1 - self.chosen.centre_momentum)
         return {"ins": loss, "ins_of_uniform": loss.detach() / math.log(self.chosen.out)}
 
-    def _student(self, encoder: nn.Module, features: Tensor, crops: Crops) -> Tensor:
-        """The student's outputs [V, n, O] of all views, from its features [2n, D] of the whole ones."""
+    def _student(self, encoder: nn.Module, features: Tensor, crops: Crops, extra: Tensor | None) -> Tensor:
+        """The student's outputs [V, n, O] of all views, from its features [2n, D] of the whole ones and, where they are
+        there already, of the ``extra`` ones."""
         student = self.head(features).float().unflatten(0, crops.whole.shape[:2])
         if not len(crops.extra):
             return student
         # Beside what follows, which is the backward pass of the whole views too. Not earlier: the weights, which
         # autocast brings to bfloat16 once for all passes, have to be there.
         with SideStream("extra views", features) as other, frozen_statistics(encoder), frozen_statistics(self.head):
-            extra = self.head(encoder(crops.extra.flatten(0, 1))).float().unflatten(0, crops.extra.shape[:2])
-        other.join(extra)
-        return torch.cat([student, extra])
+            seen = encoder(crops.extra.flatten(0, 1)) if extra is None else extra
+            outputs = self.head(seen).float().unflatten(0, crops.extra.shape[:2])
+        other.join(outputs)
+        return torch.cat([student, outputs])
 
     def groups(self) -> list[dict[str, Any]]:
         """The head's last layer, which does not decay, and does not learn for the first epochs."""

@@ -75,7 +75,13 @@ class MoCo(InstanceLearner):
         return {"keys": keys.unflatten(0, (2, -1))}, {}
 
     def loss(
-        self, encoder: nn.Module, features: Tensor, crops: Crops, looked: Callable[[], dict[str, Tensor]], t: Tensor
+        self,
+        encoder: nn.Module,
+        features: Tensor,
+        crops: Crops,
+        looked: Callable[[], dict[str, Tensor]],
+        t: Tensor,
+        extra: Tensor | None = None,
     ) -> dict[str, Tensor]:
         """InfoNCE, and its share of what it is where all views are alike; writes the keys into the queue."""
         queries = self.head(features)

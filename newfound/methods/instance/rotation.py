@@ -32,7 +32,13 @@ class Rotation(InstanceLearner):
         self.head = nn.Linear(width, 4)
 
     def loss(
-        self, encoder: nn.Module, features: Tensor, crops: Crops, looked: Callable[[], dict[str, Tensor]], t: Tensor
+        self,
+        encoder: nn.Module,
+        features: Tensor,
+        crops: Crops,
+        looked: Callable[[], dict[str, Tensor]],
+        t: Tensor,
+        extra: Tensor | None = None,
     ) -> dict[str, Tensor]:
         """The cross-entropy over the turns, its share of that of a guess, and the share of turns that are told."""
         upright = crops.whole[0]

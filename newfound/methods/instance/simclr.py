@@ -33,7 +33,13 @@ class SimCLR(InstanceLearner):
         self.head = projection(width, chosen.hidden, chosen.out)
 
     def loss(
-        self, encoder: nn.Module, features: Tensor, crops: Crops, looked: Callable[[], dict[str, Tensor]], t: Tensor
+        self,
+        encoder: nn.Module,
+        features: Tensor,
+        crops: Crops,
+        looked: Callable[[], dict[str, Tensor]],
+        t: Tensor,
+        extra: Tensor | None = None,
     ) -> dict[str, Tensor]:
         """NT-Xent, and its share of what it is where all views are alike."""
         outputs = self.head(features).unflatten(0, (2, -1))

@@ -46,7 +46,8 @@ class SelfTrainingSettings:
 
     iterations: int = number(2, 0, 1000)
     labels: Literal["offline", "online"] = "offline"
-    """Where the first pseudo labels come from: clusters of the features, or the online prototypes."""
+    """Where the first pseudo labels come from: clusters of the features, or what has learned along with them, the
+    online prototypes of APL and the heads of apl-plus."""
     backbone_lr: float = number(0.1, 0)
     """The encoder's learning rate, in units of the classifier's."""
     start: Literal["random", "prototypes"] = "random"
@@ -83,5 +84,3 @@ class PrototypicalSettings(Settings):
     def __post_init__(self) -> None:
         if self.instance.learner == "none" and not self.category:
             raise UserError("instance.learner=none and category=false leave stage I nothing to learn: change one")
-        if self.selftraining.labels == "online" and not (self.category and self.online):
-            raise UserError("selftraining.labels=online needs online prototypes: set category=true and online=true")

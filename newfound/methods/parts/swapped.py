@@ -1,4 +1,4 @@
-"""Discovery by swapped prediction with several heads: what uno and iic are made of."""
+"""Discovery by swapped prediction with several heads: what uno and iic are made of, and apl-plus in part."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from newfound.data.look import Look
 from newfound.engine.device import SideStream
 from newfound.engine.loop import Engine
 from newfound.engine.sampler import mixed_sampler
-from newfound.engine.stage import Batch, Stage
+from newfound.engine.stage import Batch, Stage, decay_groups
 from newfound.losses import inter_class, intra_class, swapped_prediction
 from newfound.losses.sinkhorn import sinkhorn
 from newfound.methods.base import Fit, Method, Outcome, fit_multiviews, fit_network
+from newfound.methods.instance.base import InstanceLearner, Looking
 from newfound.methods.parts.encoder import make_encoder
 from newfound.methods.parts.labels import one_hot
 from newfound.methods.parts.outcome import read_outcome
@@ -30,7 +31,7 @@ from newfound.model import Encoder, Model
 from newfound.nets.heads import CosineClassifier
 from newfound.nets.norm import frozen_statistics
 from newfound.nets.novelheads import NovelHeads
-from newfound.views.multiview import Crops
+from newfound.views.multiview import Crops, MultiViews
 
 SYMBOLS = {
     "views.domain": "symbolic",
@@ -58,11 +59,9 @@ class HeadsSettings:
 
 
 @dataclass(frozen=True)
-class SwappedSettings(Settings):
-    """Supervised training on labelled images, then discovery on all."""
+class DiscoverySettings(Settings):
+    """Discovery by swapped prediction, beside its views."""
 
-    views: MultiViewSettings = MultiViewSettings()
-    supervised: PlanSettings = PlanSettings(epochs=200, batch=256, lr=0.1, warmup_epochs=10, final_lr=1e-3)
     discovery: PlanSettings = PlanSettings(
         epochs=200, batch=512, lr=0.4, weight_decay=1.5e-4, warmup_epochs=10, final_lr=1e-3
     )
@@ -75,20 +74,37 @@ class SwappedSettings(Settings):
     """Weight of IIC's intra-class term."""
 
 
+@dataclass(frozen=True)
+class SwappedSettings(DiscoverySettings):
+    """Supervised training on labelled images, then discovery on all."""
+
+    views: MultiViewSettings = MultiViewSettings()
+    supervised: PlanSettings = PlanSettings(epochs=200, batch=256, lr=0.1, warmup_epochs=10, final_lr=1e-3)
+
+
 class SwappedPrediction(Stage):
     """One softmax over known and novel categories for each head. A labelled image has its label; an unlabelled view has
-    the balanced assignment of the other whole view, and extra views have both whole views'."""
+    the balanced assignment of the other whole view, and extra views have both whole views'. A self-supervised learner
+    may learn beside it."""
 
     name = "discovery"
     allowed: Tensor
     head_loss: Tensor
 
     def __init__(
-        self, encoder: Encoder, known: CosineClassifier, collection: Collection, chosen: SwappedSettings
+        self,
+        encoder: Encoder,
+        known: CosineClassifier,
+        collection: Collection,
+        chosen: DiscoverySettings,
+        views: MultiViews,
+        instance: float = 0.0,
+        learner: InstanceLearner | None = None,
     ) -> None:
+        """``instance`` is the weight of the learner's loss."""
         super().__init__()
-        self.encoder, self.known, self.chosen, self.plan = encoder, known, chosen, chosen.discovery
-        self.views = make_views(chosen.views, encoder.size)
+        self.encoder, self.known, self.chosen, self.plan, self.views = encoder, known, chosen, chosen.discovery, views
+        self.instance, self.learner = instance, learner
         self.sampler = mixed_sampler(collection, self.plan.batch, chosen.labelled_share)
         self.n_labelled, self.n_base, self.n_novel = collection.n_labelled, len(collection.classes), collection.n_novel
         self.heads = self._make_heads(1)
@@ -102,11 +118,17 @@ class SwappedPrediction(Stage):
         heads = self.chosen.heads
         return NovelHeads(self.encoder.width, each * self.n_novel, heads.count, heads.hidden, heads.bottleneck)
 
+    def parameter_groups(self) -> list[dict[str, Any]]:
+        apart = self.learner.groups() if self.learner else []
+        return [*decay_groups(self, self.plan, leave_out=[p for group in apart for p in group["params"]]), *apart]
+
     def before_epoch(self, epoch: int, engine: Engine) -> None:
         self.head_loss.zero_()
 
     def step(self, batch: Batch, t: Tensor) -> dict[str, Tensor]:
         crops: Crops = batch.views
+        if self.learner:
+            looked = Looking(self.learner, crops, t)
         whole = self.encoder(crops.whole.flatten(0, 1))
         extra = whole[:0]
         if len(crops.extra):
@@ -131,6 +153,9 @@ class SwappedPrediction(Stage):
             of_known = intra_class(logits[:, :, : batch.n_known, : self.n_base])
             parts["intra"] = of_known + intra_class(logits[:, :, batch.n_known :, self.n_base :])
             loss = loss + self.chosen.intra * parts["intra"]
+        if self.learner:
+            parts |= self.learner.loss(self.encoder, whole, crops, looked, t, extra) | looked.figures()
+            loss = loss + self.instance * parts["ins"]
         certainty = targets[:, :, batch.n_known :].amax(-1).mean()
         return {"loss": loss, **parts, "label_certainty": certainty}
 
@@ -160,6 +185,17 @@ class SwappedPrediction(Stage):
         self.heads.renormalise()
         if self.chosen.heads.over:
             self.over_heads.renormalise()
+        if self.learner:
+            self.learner.after_step(self.encoder, t)
+
+    def warning(self, figures: dict[str, float]) -> str | None:
+        return self.learner.warning(figures) if self.learner else None
+
+    def outcome(self, collection: Collection, engine: Engine) -> Outcome:
+        """What the head with the smallest loss in the last epoch says of the unlabelled images."""
+        head = self.heads.answer(int(self.head_loss.argmin()), self.known)
+        names = collection.classes, novel_names(collection)
+        return read_outcome(Model(self.encoder, head, *names, method=self.chosen.method), collection, engine)
 
 
 class SwappedMethod(Method):
@@ -172,13 +208,11 @@ class SwappedMethod(Method):
         chosen: SwappedSettings = self.settings
         encoder = make_encoder(chosen.network, collection, start)
         known = CosineClassifier(encoder.width, len(collection.classes), chosen.heads.temperature)
-        views = make_views(chosen.views, encoder.size, extra=0)
-        engine.train(Supervised("supervised", encoder, known, collection, chosen.supervised, views))
-        stage = SwappedPrediction(encoder, known, collection, chosen)
+        whole = make_views(chosen.views, encoder.size, extra=0)
+        engine.train(Supervised("supervised", encoder, known, collection, chosen.supervised, whole))
+        stage = SwappedPrediction(encoder, known, collection, chosen, make_views(chosen.views, encoder.size))
         engine.train(stage)
-        head = stage.heads.answer(int(stage.head_loss.argmin()), known)
-        names = collection.classes, novel_names(collection)
-        return read_outcome(Model(encoder, head, *names, method=chosen.method), collection, engine)
+        return stage.outcome(collection, engine)
 
     @classmethod
     def fitted(cls, look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
