@@ -59,7 +59,7 @@ class APLPlus(Method):
         engine.train(stage)
         heads = stage.outcome(collection, engine)
         clusters = cluster_outcome(encoder, collection, chosen.cluster, engine, method=chosen.method)
-        earlier = {"heads": heads.assignments, "clusters": clusters.assignments}
+        earlier = {"heads": heads.assignments, **heads.earlier, "clusters": clusters.assignments}
         first = heads if chosen.selftraining.labels == "online" else clusters
         return self_train(replace(first, earlier=earlier), collection, engine, chosen)
 

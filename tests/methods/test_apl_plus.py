@@ -34,7 +34,7 @@ def test_discovery_stands_between_the_papers_stages(digits):
     outcome, began = run(digits)
     stages = [type(stage) for stage, _ in began.values()]
     assert stages == [Representation, SwappedPrediction, SelfTraining, SelfTraining]
-    assert set(outcome.earlier) == {"heads", "clusters", "stage2-1", "stage2-2"}
+    assert set(outcome.earlier) == {"heads", "votes", "clusters", "stage2-1", "stage2-2"}
     assert np.array_equal(outcome.assignments, outcome.earlier["stage2-2"])
 
 

@@ -23,6 +23,7 @@ from newfound.methods.parts.encoder import make_encoder
 from newfound.methods.parts.supervised import Supervised
 from newfound.methods.parts.swapped import SwappedPrediction
 from newfound.methods.parts.views import make_views
+from newfound.methods.parts.votes import votes
 from newfound.model.model import load_model
 from newfound.nets.heads import CosineClassifier
 from newfound.plan.recipe import resolve_settings
@@ -313,3 +314,14 @@ def test_the_inter_class_term_drives_known_and_novel_images_apart(seed, digits):
         return float(inter_class(logits[:120], logits[120:]))
 
     assert apart(0.2) > 1.3 * apart(0.0)
+
+
+def test_beside_the_answer_stand_the_votes_of_all_heads_as_they_would_be_saved(digits):
+    outcome, (_, stage) = run(digits)
+    features, n_known = outcome.features[digits.n_labelled :], len(digits.classes)
+    heads = [stage.heads.answer(number, stage.known) for number in range(3)]
+    with torch.no_grad():
+        each = torch.stack([head(features)[:, n_known:].softmax(1) for head in heads])
+    lead = int(stage.head_loss.argmin())
+    assert np.array_equal(outcome.assignments, n_known + each[lead].argmax(1).numpy())
+    assert np.array_equal(outcome.earlier["votes"], n_known + votes(each, lead).argmax(1).numpy())

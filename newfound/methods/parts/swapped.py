@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -25,8 +25,9 @@ from newfound.methods.parts.encoder import make_encoder
 from newfound.methods.parts.labels import one_hot
 from newfound.methods.parts.outcome import read_outcome
 from newfound.methods.parts.supervised import Supervised
-from newfound.methods.parts.tasks import allowed_categories, novel_names
+from newfound.methods.parts.tasks import allowed_categories, masked_logits, novel_names
 from newfound.methods.parts.views import check_extra_views, make_views
+from newfound.methods.parts.votes import votes
 from newfound.model import Encoder, Model
 from newfound.nets.heads import CosineClassifier
 from newfound.nets.norm import frozen_statistics
@@ -192,10 +193,17 @@ class SwappedPrediction(Stage):
         return self.learner.warning(figures) if self.learner else None
 
     def outcome(self, collection: Collection, engine: Engine) -> Outcome:
-        """What the head with the smallest loss in the last epoch says of the unlabelled images."""
-        head = self.heads.answer(int(self.head_loss.argmin()), self.known)
-        names = collection.classes, novel_names(collection)
-        return read_outcome(Model(self.encoder, head, *names, method=self.chosen.method), collection, engine)
+        """What the head with the smallest loss in the last epoch says of the unlabelled images; beside it, as earlier
+        assignments, the votes of all heads."""
+        lead = int(self.head_loss.argmin())
+        head, names = self.heads.answer(lead, self.known), (collection.classes, novel_names(collection))
+        found = read_outcome(Model(self.encoder, head, *names, method=self.chosen.method), collection, engine)
+        assert found.features is not None
+        with torch.no_grad():
+            cosines = self.heads.eval()(found.features[self.n_labelled :])
+            probabilities = masked_logits(cosines / self.chosen.heads.temperature, self.allowed).softmax(-1)
+            voted = votes(probabilities, lead).masked_fill(~self.allowed, -1).argmax(1)
+        return replace(found, earlier={"votes": self.n_base + voted.cpu().numpy()})
 
 
 class SwappedMethod(Method):
