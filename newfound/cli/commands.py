@@ -334,3 +334,27 @@ def data_check(
         print(f"{part}: {found[part]['images']:,} images of {found[part]['classes']:,} classes")
     print(f"channel means over the training images: {' '.join(f'{mean:.4f}' for mean in found['means'])}")
     print(f"{name} is whole; reading it took {found['seconds']:.2f} s")
+
+
+@data_app.command("sample")
+def data_sample(
+    name: DataName,
+    to: Annotated[Path, typer.Option(help="The folder to make, with known/, pile/, new/ and truth.csv.")],
+    data: Annotated[Path | None, typer.Option(help="The folder that the data set's files are in.")] = None,
+    each: Annotated[int, typer.Option(help="Images of each category.", min=1, max=10_000)] = 60,
+    seed: Seed = 0,
+    cache: Cache = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Write a few images of a data set as folders of PNG files, to try newfound on."""
+    from newfound.data.cache import default_cache
+    from newfound.runs.sample import write_sample
+
+    place, reporter = cache or default_cache(), Reporter(quiet)
+    counts = to_the_end(lambda: write_sample(name, data, to, each=each, seed=seed, reporter=reporter, cache=place))
+    if as_json:
+        print(json.dumps({"to": str(to), "images": counts}))
+        return
+    for part, images in counts.items():
+        write(f"{to / part}  {images:,} images\n")
