@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 NOT_QUICK := slow or page or gpu or data
 
-.PHONY: demo test test-slow test-page lint results snapshots wheel clean
+.PHONY: demo test test-slow test-page lint results reference snapshots wheel clean
 
 demo: $(VENV)/core
 	$(BIN)/newfound demo
@@ -31,6 +31,9 @@ snapshots: $(VENV)/dev
 
 results: $(VENV)/core
 	$(BIN)/python benchmarks/tables/page.py
+
+reference: $(VENV)/core
+	$(BIN)/python tools/reference.py
 
 wheel: $(VENV)/dev
 	rm -rf build

@@ -50,6 +50,7 @@ class HashSettings:
     """Winner-take-all codes of features, and from when on two images count as alike."""
 
     codes: int = number(512, 1, 2**14)
+    """Codes of a feature."""
     window: int = number(4, 2, 2**10)
     """Random dimensions of the feature that each code compares."""
     threshold: int = number(0, 0, 2**14)

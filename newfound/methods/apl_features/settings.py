@@ -53,6 +53,7 @@ class FeatureSettings(Settings):
     digest: str = ""
     """Of the weights, so that a run goes on with those it began with; "" takes what there is."""
     mean: tuple[float, ...] = ()
+    """Mean of the three channels, in 0 to 1, as the network was trained; none takes what is known of it."""
     deviation: tuple[float, ...] = ()
     """Of the three channels in 0 to 1, as the network was trained with; none takes what is known of the network."""
     data: DataSettings = DataSettings(size=224)

@@ -26,13 +26,19 @@ class DinoSettings:
     """Instance discrimination by self-distillation."""
 
     hidden: int = number(2048, 1, 2**16)
+    """Units of the head's hidden layers."""
     bottleneck: int = number(256, 1, 2**16)
+    """Units before the head's last layer."""
     out: int = number(4096, 2, 2**20)
+    """Outputs of the head."""
     norm: bool = True
     """Batch norm in the head."""
     student_temperature: float = number(0.1, 1e-3)
+    """Temperature of the student's outputs."""
     teacher_temperature: float = number(0.04, 1e-3)
+    """Temperature of the teacher's outputs."""
     centre_momentum: float = number(0.9, 0, 1)
+    """How much of itself the teacher's centre keeps at each step."""
     momentum: float = number(0.996, 0, 1)
     """Of the teacher, at the first step; it rises to 1 along a cosine."""
     frozen_epochs: int = number(1, 0, MAX_COUNT)

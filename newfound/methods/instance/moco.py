@@ -26,12 +26,15 @@ class MoCoSettings:
     hidden: int = number(0, 0, 2**16)
     """Of the head's MLP; 0 is a linear head."""
     out: int = number(128, 2, 2**16)
+    """Outputs of the head."""
     temperature: float = number(0.07, 1e-3)
+    """Temperature of the contrast."""
     queue: int = number(4096, 2, 2**20)
     """Keys that wait there. With more than the collection has views, an image is held against itself."""
     momentum: float = number(0.99, 0, 1)
     """Of the key encoder, at the first step; it goes to ``final_momentum`` along a cosine."""
     final_momentum: float = number(0.99, 0, 1)
+    """Momentum of the key encoder at the last step."""
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,11 @@ class SimCLRSettings:
     """Contrast within a batch."""
 
     hidden: int = number(512, 1, 2**16)
+    """Units of the head's hidden layer."""
     out: int = number(128, 2, 2**16)
+    """Outputs of the head."""
     temperature: float = number(0.5, 1e-3)
+    """Temperature of the contrast."""
 
 
 class SimCLR(InstanceLearner):

@@ -31,6 +31,7 @@ class EpisodeSettings:
     """Batches of the prototypical loss: as many images of each of some random known categories."""
 
     classes: int = number(20, 2, 10_000)
+    """Known categories in a batch."""
     images: int = number(10, 2, 10_000)
     """Of each category in a batch."""
     support: int = number(5, 1, 10_000)
@@ -63,6 +64,7 @@ class PretrainedSettings(SelfSupervisionSettings):
 
     supervised: PlanSettings = PlanSettings(epochs=100, batch=128)
     supervised_loss: Literal["cross_entropy", "prototypical"] = "cross_entropy"
+    """What supervised training minimises; the prototypical loss takes batches as ``episodes`` say."""
     episodes: EpisodeSettings = EpisodeSettings()
 
 

@@ -49,14 +49,19 @@ class HeadsSettings:
     """The heads over novel categories, and the labels they give."""
 
     count: int = number(4, 1, 64)
+    """Heads, of which one answers."""
     hidden: int = number(2048, 1, 2**14)
+    """Units of the hidden layer of each head."""
     bottleneck: int = number(256, 1, 2**14)
+    """Units of a head's output, which prototypes are compared with."""
     over: int = number(5, 0, 100)
     """Prototypes for each novel category in the over-clustering heads beside them; 0 leaves those heads out."""
     temperature: float = number(0.1, 1e-3)
+    """Temperature of all cosines."""
     epsilon: float = number(0.05, 1e-4)
     """Sinkhorn's temperature: the smaller, the surer the labels."""
     rounds: int = number(3, 1, 1000)
+    """Iterations of Sinkhorn's algorithm, which balances the labels."""
 
 
 @dataclass(frozen=True)
