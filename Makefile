@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 NOT_QUICK := slow or page or gpu or data
 
-.PHONY: demo test test-slow test-page lint results reference snapshots wheel clean
+.PHONY: demo docs pictures test test-slow test-page lint results reference snapshots wheel clean
 
 demo: $(VENV)/core
 	$(BIN)/newfound demo
@@ -31,6 +31,17 @@ snapshots: $(VENV)/dev
 
 results: $(VENV)/core
 	$(BIN)/python benchmarks/tables/page.py
+	$(BIN)/python tools/readme.py
+
+docs: $(VENV)/docs build/demo/report.html
+	$(BIN)/mkdocs build --quiet
+
+build/demo/report.html: $(VENV)/core
+	rm -rf build/demo
+	$(BIN)/newfound demo --out build/demo
+
+pictures: $(VENV)/dev build/demo/report.html
+	$(BIN)/python tools/pictures.py build/demo/report.html
 
 reference: $(VENV)/core
 	$(BIN)/python tools/reference.py
@@ -49,6 +60,10 @@ $(VENV)/core: $(VENV)/python pyproject.toml constraints.txt
 
 $(VENV)/dev: $(VENV)/core
 	$(INSTALL) --editable '.[dev]'
+	touch $@
+
+$(VENV)/docs: $(VENV)/core
+	$(INSTALL) --editable '.[docs]'
 	touch $@
 
 clean:
