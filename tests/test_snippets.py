@@ -17,9 +17,8 @@ FEW = {
     "data sample digits --to digits\n": "data sample digits --to digits --each 5\n",
     "--reject 0.05 ": "",
     "[:600]": "[:40]",
-    'Discoverer("apl-features"': 'Discoverer("kmeans"',
 }
-"""What the quick tests change: digits for photographs, images too few to hold any out, and a quick method."""
+"""What the quick tests change: digits for photographs, and images too few to hold any out."""
 
 
 def blocks(page):
