@@ -34,7 +34,7 @@ results: $(VENV)/core
 	$(BIN)/python tools/readme.py
 
 docs: $(VENV)/docs build/demo/report.html
-	$(BIN)/mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 build/demo/report.html: $(VENV)/core
 	rm -rf build/demo
