@@ -1,7 +1,7 @@
 """The reference pages are what the code says."""
 
 import dataclasses
-import sys
+import importlib.util
 from pathlib import Path
 
 import pytest
@@ -10,24 +10,18 @@ from newfound.cli.commands import app
 from newfound.methods import get_method, method_names
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(scope="module")
-def reference():
-    sys.path.insert(0, str(ROOT / "tools"))
-    import reference
-
-    yield reference
-    sys.path.remove(str(ROOT / "tools"))
+SPEC = importlib.util.spec_from_file_location("tools_reference", ROOT / "tools" / "reference.py")
+reference = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(reference)
 
 
 @pytest.mark.parametrize("page", ["settings.md", "commands.md", "python.md"])
-def test_a_page_of_the_reference_is_what_the_code_says(reference, page):
+def test_a_page_of_the_reference_is_what_the_code_says(page):
     made = reference.MADE[page]().rstrip() + "\n"
     assert (ROOT / "docs" / "reference" / page).read_text() == made, "call `make reference`"
 
 
-def test_every_setting_says_what_it_means(reference):
+def test_every_setting_says_what_it_means():
     def silent(cls):
         for field, hint, meaning in reference.fields_of(cls):
             if dataclasses.is_dataclass(hint):
