@@ -1,6 +1,5 @@
 """The pictures of the documentation: as large as asked for, and in the theme asked for."""
 
-import sys
 from pathlib import Path
 
 import pytest
