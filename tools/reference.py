@@ -263,11 +263,19 @@ def _signature(name: str, thing: Any) -> str:
 
 
 def _prose(text: str | None) -> str:
-    """A docstring as Markdown: what stands below Parameters or Attributes becomes a list."""
-    lines = inspect.cleandoc(text or "").replace("``", "`").splitlines()
+    """A docstring as Markdown: what stands below Parameters or Attributes becomes a list, examples become code."""
+    lines = inspect.cleandoc(text or "").splitlines()
     made: list[str] = []
-    listing = False
+    listing = example = False
     for line, after in zip(lines, [*lines[1:], ""], strict=True):
+        if line.startswith(">>>") and not example:
+            made.append("```pycon")
+            example = True
+        if example:
+            made += [line] if line else ["```", ""]
+            example = bool(line)
+            continue
+        line = line.replace("``", "`")
         if after and set(after) == {"-"}:
             made += [f"**{line}**", ""]
             listing = True
@@ -275,13 +283,14 @@ def _prose(text: str | None) -> str:
             continue
         elif listing and " : " in line and not line.startswith(" "):
             name, _, rest = line.partition(" : ")
-            made.append(f"- `{name}`: {rest}")
+            typed = after.startswith(" ") and not after.strip()[0].islower()  # a sentence begins below: this is a type
+            made.append(f"- `{name}` ({rest}):" if typed else f"- `{name}`: {rest}")
         elif listing and line.startswith(" "):
             made.append(f"    {line.strip()}")
         else:
             made.append(line)
             listing = listing and not line
-    return "\n".join(made)
+    return "\n".join([*made, "```"] if example else made)
 
 
 MADE = {"settings.md": settings_page, "commands.md": commands_page, "python.md": python_page}
