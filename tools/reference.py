@@ -229,11 +229,11 @@ def _value(kind: Any) -> str:
 
 
 def python_page() -> str:
-    names = [name for name in newfound.__all__ if not name.startswith("_")]
-    order = sorted(
-        names, key=lambda name: (name == "UserError", inspect.isclass(getattr(newfound, name)), name.lower())
-    )
-    return PYTHON.format(names="\n\n".join(_object(getattr(newfound, name), name) for name in order))
+    things = {name: getattr(newfound, name) for name in newfound.__all__ if not name.startswith("_")}
+    depth = {name: len(thing.__mro__) if inspect.isclass(thing) else 0 for name, thing in things.items()}
+    # Functions first, and a class before those that inherit from it.
+    order = sorted(things, key=lambda name: (name == "UserError", depth[name], name))
+    return PYTHON.format(names="\n\n".join(_object(things[name], name) for name in order))
 
 
 def _object(thing: Any, name: str) -> str:
