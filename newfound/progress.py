@@ -1,4 +1,4 @@
-"""Progress on standard error: bars with rate and time left on a terminal, plain lines elsewhere, nothing if quiet."""
+"""Progress on standard error: bars on a terminal, one rewritten line in a notebook, a few plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-SECONDS_BETWEEN_LINES = 10.0
+SECONDS_BETWEEN_LINES, LONGER = 10.0, 1.5
+"""Seconds before the first line of a task, and how many times as long each further pause is: a dozen lines an hour."""
+SECONDS_BETWEEN_REWRITES = 0.2
+WIDTH = 80
+"""Columns of a line that is not on a terminal."""
 
 PICTURES = {code: 0x2400 + code for code in range(32)} | {127: 0x2421} | dict.fromkeys(range(128, 160), 0xFFFD)
 """Control characters, which a terminal would obey, and what is shown in their place."""
@@ -23,6 +27,16 @@ def format_seconds(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+def in_notebook() -> bool:
+    """Whether standard error is shown in a notebook."""
+    return type(sys.stderr).__module__.startswith("ipykernel")
+
+
+def is_watched() -> bool:
+    """Whether standard error is shown on a terminal or in a notebook."""
+    return in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
 
 
 class Progress:
@@ -48,9 +62,24 @@ class Progress:
         return (self.done - self._start_done) / max(time.monotonic() - self.began, 1e-9)
 
     def describe(self) -> str:
-        parts = [f"{self.done:,}/{self.total:,} {self.unit}", self._speed(), self._left(), self.note]
-        parts += [f"{name} {value:.4g}" for name, value in self.figures.items()]
-        return "  ".join(part for part in parts if part)
+        """One line of at most ``WIDTH`` columns; of the figures the loss alone, metrics.jsonl has the others."""
+        share = f"{self.done:,}/{self.total:,} {self.unit}"
+        return self._line([share, self._speed(), self._left(), self.note, self._loss()])
+
+    def describe_end(self) -> str:
+        """The line that a finished task leaves."""
+        took = format_seconds(time.monotonic() - self.began)
+        return self._line([f"{self.done:,}/{self.total:,} {self.unit} in {took}", self._speed(), self._loss()])
+
+    def _line(self, parts: list[str]) -> str:
+        """The title and those parts that fit, the first ones first."""
+        line = f"{self.title}: {parts[0]}"
+        for part in filter(None, parts[1:]):
+            line = f"{line}  {part}" if len(line) + 2 + len(part) <= WIDTH else line
+        return line
+
+    def _loss(self) -> str:
+        return f"loss {self.figures['loss']:.3g}" if "loss" in self.figures else ""
 
     def _left(self) -> str:
         return f"{format_seconds((self.total - self.done) / self.rate) if self.rate else '?'} left"
@@ -70,20 +99,35 @@ class _LineProgress(Progress):
     def __init__(self, stream: TextIO, *args: Any) -> None:
         super().__init__(*args)
         self._stream = stream
+        self._pause = SECONDS_BETWEEN_LINES
         self._last = self.began
 
     def _show(self) -> None:
         now = time.monotonic()
-        if now - self._last >= SECONDS_BETWEEN_LINES and self.done < self.total:
-            self._last = now
-            print(f"{self.title}: {self.describe()}", file=self._stream, flush=True)
+        if now - self._last >= self._pause and self.done < self.total:
+            self._last, self._pause = now, self._pause * LONGER
+            print(self.describe(), file=self._stream, flush=True)
 
     def close(self) -> None:
-        took = format_seconds(time.monotonic() - self.began)
-        parts = [f"{self.title}: {self.done:,}/{self.total:,} {self.unit} in {took}", self._speed()]
-        parts += [f"{name} {value:.4g}" for name, value in self.figures.items()]
-        line = "  ".join(part for part in parts if part)
-        print(line, file=self._stream, flush=True)
+        print(self.describe_end(), file=self._stream, flush=True)
+
+
+class _RewrittenProgress(Progress):
+    """One line, written over and over: a notebook knows carriage returns, but is no terminal."""
+
+    def __init__(self, stream: TextIO, *args: Any) -> None:
+        super().__init__(*args)
+        self._stream = stream
+        self._last = self.began
+
+    def _show(self) -> None:
+        now = time.monotonic()
+        if now - self._last >= SECONDS_BETWEEN_REWRITES:
+            self._last = now
+            print(f"\r{self.describe():{WIDTH}}", end="", file=self._stream, flush=True)
+
+    def close(self) -> None:
+        print(f"\r{self.describe_end():{WIDTH}}", file=self._stream, flush=True)
 
 
 class _BarProgress(Progress):
@@ -103,9 +147,8 @@ class _BarProgress(Progress):
         self._bar.update(self._id, completed=self.done, text=self.brief())
 
     def brief(self) -> str:
-        """What fits beside a bar into 80 columns: of the figures the loss alone; metrics.jsonl has the others."""
-        loss = [f"loss {self.figures['loss']:.3g}"] if "loss" in self.figures else []
-        return "  ".join(part for part in (self._speed(), self._left(), self.note, *loss) if part)
+        """What fits beside a bar into 80 columns."""
+        return "  ".join(filter(None, (self._speed(), self._left(), self.note, self._loss())))
 
     def close(self) -> None:
         self._show()
@@ -119,6 +162,11 @@ class Reporter:
         self.quiet = quiet
         self._stream = stream
 
+    @classmethod
+    def of(cls, verbose: bool | None) -> Reporter:
+        """What ``verbose`` asks for; None asks for progress on a terminal and in a notebook."""
+        return cls(quiet=not (is_watched() if verbose is None else verbose))
+
     @property
     def stream(self) -> TextIO:
         return self._stream or sys.stderr
@@ -129,6 +177,8 @@ class Reporter:
         task: Progress
         if self.quiet:
             task = Progress(title, total, unit, done)
+        elif self.stream is sys.stderr and in_notebook():
+            task = _RewrittenProgress(self.stream, title, total, unit, done)
         elif self.stream is sys.stderr and self.stream.isatty():
             task = _BarProgress(title, total, unit, done)
         else:

@@ -1,8 +1,24 @@
 import io
 import re
 
+import pytest
+
 import newfound.progress as module
 from newfound.progress import Reporter, format_seconds
+
+
+class Terminal(io.StringIO):
+    """Standard error of a terminal."""
+
+    def isatty(self):
+        return True
+
+
+class Cell(io.StringIO):
+    """Standard error of a notebook."""
+
+
+Cell.__module__ = "ipykernel.iostream"
 
 
 def test_without_a_terminal_progress_is_plain_lines_with_rate_and_time_left(monkeypatch):
@@ -50,10 +66,6 @@ def test_the_rate_of_a_resumed_task_counts_only_what_was_done_since(monkeypatch)
 
 
 def test_a_terminal_gets_a_bar(monkeypatch):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
     stream = Terminal()
     monkeypatch.setattr("sys.stderr", stream)
     monkeypatch.setenv("COLUMNS", "80")
@@ -71,3 +83,44 @@ def test_a_terminal_gets_a_bar(monkeypatch):
 
 def test_times_read_like_a_clock():
     assert [format_seconds(s) for s in (0, 59.6, 61, 3700)] == ["0:00", "1:00", "1:01", "1:01:40"]
+
+
+def test_a_line_that_is_not_on_a_terminal_fits_80_columns(monkeypatch):
+    monkeypatch.setattr(module, "SECONDS_BETWEEN_LINES", 0.0)
+    stream = io.StringIO()
+    with Reporter(stream=stream).task("representation learning", 12_000_000) as task:
+        task.note = "epoch 199/200"
+        task.advance(6_000_000, accuracy=0.123456, loss=0.123456, label_certainty=0.5, teacher_entropy=1.25)
+    for line in stream.getvalue().splitlines():
+        assert len(line) <= 80
+        assert "label_certainty" not in line
+
+
+def test_the_pauses_between_lines_grow(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    stream = io.StringIO()
+    with Reporter(stream=stream).task("stage1", 3601) as task:
+        for _ in range(3600):
+            now[0] += 1
+            task.advance(1)
+    assert len(stream.getvalue().splitlines()) == 12 + 1
+
+
+@pytest.mark.parametrize(("stream", "watched"), [(Terminal(), True), (Cell(), True), (io.StringIO(), False)])
+def test_progress_is_shown_where_somebody_watches_unless_said_otherwise(stream, watched, monkeypatch):
+    monkeypatch.setattr("sys.stderr", stream)
+    assert [Reporter.of(verbose).quiet for verbose in (None, True, False)] == [not watched, False, True]
+
+
+def test_a_notebook_gets_one_line_that_is_rewritten(monkeypatch):
+    monkeypatch.setattr(module, "SECONDS_BETWEEN_REWRITES", 0.0)
+    cell = Cell()
+    monkeypatch.setattr("sys.stderr", cell)
+    with Reporter.of(None).task("stage1", 100) as task:
+        task.advance(40, loss=0.125)
+        task.advance(60)
+    assert cell.getvalue().count("\n") == 1
+    parts = cell.getvalue().split("\r")
+    assert parts[1].startswith("stage1: 40/100 images")
+    assert parts[-1].startswith("stage1: 100/100 images in 0:00")

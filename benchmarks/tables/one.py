@@ -18,7 +18,6 @@ from rows import Job, Tables, read_tables
 from newfound import UserError, discover
 from newfound.data.sources import DATASETS
 from newfound.plan.recipe import default_recipe, resolve_settings
-from newfound.progress import Reporter
 
 KEPT = ("images", "figures", "seconds", "unlabelled", "earlier", "neighbours", "test")
 """Of result.json."""
@@ -51,7 +50,7 @@ def run(tables: Tables, job: Job, data: Path | None, device: str) -> dict[str, A
             settings=row.settings,
             seed=job.seed,
             device=device,
-            reporter=Reporter(),
+            verbose=True,
         )
         content = yaml.safe_load((out / "settings.yaml").read_text())
         lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]

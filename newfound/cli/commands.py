@@ -141,7 +141,7 @@ def discover(
             device=device,
             threads=threads,
             cache=cache,
-            reporter=Reporter(quiet),
+            verbose=not quiet,
         )
     )
     print_discovery(found, as_json)
@@ -159,7 +159,7 @@ def resume(
     """Go on with a run that was interrupted."""
     from newfound.runs.discovery import resume as go_on
 
-    print_discovery(to_the_end(lambda: go_on(run, device=device, reporter=Reporter(quiet))), as_json)
+    print_discovery(to_the_end(lambda: go_on(run, device=device, verbose=not quiet)), as_json)
 
 
 @app.command()
@@ -236,7 +236,7 @@ def export(
 
     def work() -> dict[str, int]:
         found = Discovery.of(Run.open(run))
-        return found.export(to, link=link, min_confidence=min_confidence, pile=pile, reporter=Reporter(quiet))
+        return found.export(to, link=link, min_confidence=min_confidence, pile=pile, verbose=not quiet)
 
     folders = to_the_end(work)
     if as_json:

@@ -70,7 +70,8 @@ def run_demo(out: Path | None, *, method: str, device: str, seed: int, reporter:
     if method != BASELINE:
         rows["k-means on a classifier's features"] = baseline_row(reading, device, seed, reporter)
     # One thread: images of 8 x 8 pixels are slower on two (43 s against 32 on two cores).
-    found = discover(dataset="digits", method=method, device=device, seed=seed, threads=1, out=out, reporter=reporter)
+    verbose = not reporter.quiet
+    found = discover(dataset="digits", method=method, device=device, seed=seed, threads=1, out=out, verbose=verbose)
     rows[f"newfound, {method}"] = found.result["unlabelled"]["accuracy"]
     return DemoTable(rows, found)
 

@@ -58,7 +58,7 @@ def discover(
     device: str = "auto",
     threads: int = 0,
     cache: str | Path | None = None,
-    reporter: Reporter | None = None,
+    verbose: bool | None = None,
 ) -> Discovery:
     """Find ``n_novel`` categories among unlabelled images, and leave everything in the run folder ``out``.
 
@@ -79,10 +79,13 @@ def discover(
 
     A share ``hold_out`` of the labelled images of folders (by default a twentieth, if there are 200) is not trained on:
     by them the model tells how strange an image of a category may be (docs/export.md).
+
+    ``verbose`` shows progress on standard error; None shows it on a terminal and in a notebook. Warnings are always
+    shown.
     """
     began = monotonic()
     budget = None if time is None else parse_time(time)
-    reporter = reporter or Reporter(quiet=True)
+    reporter = Reporter.of(verbose)
     seed, threads = whole_number(seed, "--seed"), whole_number(threads, "--threads")
     source = Source(
         dataset=dataset,
@@ -132,12 +135,12 @@ def discover(
         return _execute(run, reading, reporter)
 
 
-def resume(folder: str | Path, *, device: str | None = None, reporter: Reporter | None = None) -> Discovery:
+def resume(folder: str | Path, *, device: str | None = None, verbose: bool | None = None) -> Discovery:
     """Go on with an interrupted run from its newest checkpoint; a finished one is given back as it is.
 
-    ``device`` moves the run to another one than it began on.
+    ``device`` moves the run to another one than it began on; ``verbose`` is as in ``discover``.
     """
-    reporter = reporter or Reporter(quiet=True)
+    reporter = Reporter.of(verbose)
     run = Run.open(Path(folder), to_write=True)
     if run.finished:
         reporter.say(f"the run {folder} is finished already")

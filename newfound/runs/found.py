@@ -83,16 +83,17 @@ class Discovery:
         link: str | None = None,
         min_confidence: float = 0.0,
         pile: str | Path | None = None,
-        reporter: Reporter | None = None,
+        verbose: bool | None = None,
     ) -> dict[str, int]:
         """Lay the unlabelled images out in the new folder ``to``, a folder for each category: copies, or links of the
         kind "symlink" or "hard". Gives the number of images in each folder.
 
         Those of less confidence go to _doubtful. ``pile`` says where the unlabelled images are, if they have moved.
+        ``verbose`` is as in ``newfound.discover``.
         """
         from newfound.runs.export import export
 
-        where, reporter = Path(pile) if pile else None, reporter or Reporter(quiet=True)
+        where, reporter = Path(pile) if pile else None, Reporter.of(verbose)
         return export(self, Path(to), link=link, min_confidence=min_confidence, pile=where, reporter=reporter)
 
     def model(self) -> Any:

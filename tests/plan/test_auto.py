@@ -186,7 +186,7 @@ def test_a_data_set_gets_the_papers_method():
 def test_what_was_chosen_is_printed_stored_and_shown(symbols, tmp_path, capfd):
     out = tmp_path / "run"
     settings = SMALL | {"data.size": 16, "stage1.batch": 64}
-    found = newfound.discover(**symbols, n_novel=2, out=out, settings=settings, reporter=newfound.progress.Reporter())
+    found = newfound.discover(**symbols, n_novel=2, out=out, settings=settings, verbose=True)
     printed = capfd.readouterr().err
     told = {choice["what"]: choice for choice in found.result["auto"]}
     assert told["domain"]["value"] == "symbolic"

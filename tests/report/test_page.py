@@ -211,7 +211,7 @@ def test_an_interruption_while_the_map_is_drawn_costs_the_page_alone(tmp_path, m
         patch.setattr("newfound.report.keep.draw_map", interrupt)
         with pytest.raises(Interrupted, match=f"the run is finished, and `newfound report {run}` makes its page"):
             newfound.discover(dataset="digits", method="kmeans", out=run, settings={"stage1.epochs": 1})
-    assert len(newfound.resume(run, reporter=Reporter())) == 679
+    assert len(newfound.resume(run, verbose=True)) == 679
     assert f"its page was not made: newfound report {run}" in capsys.readouterr().err
 
 

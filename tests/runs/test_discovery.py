@@ -13,7 +13,6 @@ from newfound import UserError
 from newfound.data.sources import DATASETS
 from newfound.errors import Interrupted
 from newfound.methods import method_names
-from newfound.progress import Reporter
 from newfound.runfolder import Run, format_table, parse_table
 from newfound.runs import discovery
 
@@ -312,7 +311,7 @@ def test_an_interruption_outside_training_names_resume_which_goes_on(place, tmp_
     assert len(newfound.resume(run)) == 679
 
 
-def test_a_run_goes_on_on_another_device_and_says_what_that_costs(found, tmp_path):
+def test_a_run_goes_on_on_another_device_and_says_what_that_costs(found, tmp_path, capsys):
     run = tmp_path / "run"
     shutil.copytree(found.folder, run)
     (run / "result.json").unlink()
@@ -323,16 +322,14 @@ def test_a_run_goes_on_on_another_device_and_says_what_that_costs(found, tmp_pat
     )
     with pytest.raises(UserError, match="device cuda:99"):
         newfound.resume(run)
-    said = io.StringIO()
-    again = newfound.resume(run, device="cpu", reporter=Reporter(stream=said))
+    again = newfound.resume(run, device="cpu", verbose=True)
     assert again.categories == found.categories
-    assert "began on cuda:99 and goes on on cpu: the result is no longer bit for bit" in said.getvalue()
+    assert "began on cuda:99 and goes on on cpu: the result is no longer bit for bit" in capsys.readouterr().err
 
 
-def test_a_run_that_goes_on_on_its_own_device_says_nothing_of_it(found, tmp_path):
+def test_a_run_that_goes_on_on_its_own_device_says_nothing_of_it(found, tmp_path, capsys):
     run = tmp_path / "run"
     shutil.copytree(found.folder, run)
     (run / "result.json").unlink()
-    said = io.StringIO()
-    newfound.resume(run, device=Run.open(run).call.device, reporter=Reporter(stream=said))
-    assert "bit for bit" not in said.getvalue()
+    newfound.resume(run, device=Run.open(run).call.device, verbose=True)
+    assert "bit for bit" not in capsys.readouterr().err
