@@ -25,6 +25,7 @@ lint: $(VENV)/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --strict --follow-imports=silent --cache-dir=.mypy_cache/strict tests/typed/script.py
 
 snapshots: $(VENV)/dev
 	$(BIN)/python tests/plan/test_snapshots.py

@@ -29,10 +29,12 @@ _PLACES = {
 __all__ = ["APL", "Discoverer", "Discovery", "UserError", "__version__", "discover", "load", "resume"]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _PLACES:
-        return getattr(import_module(_PLACES[name]), name)
-    raise AttributeError(f"module 'newfound' has no attribute {name!r}")
+if not TYPE_CHECKING:  # a type checker would take any name for one of ours
+
+    def __getattr__(name: str) -> Any:
+        if name in _PLACES:
+            return getattr(import_module(_PLACES[name]), name)
+        raise AttributeError(f"module 'newfound' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -10,6 +10,15 @@ _IN_PYTHON = {"novel": "n_novel", "set": "settings"}
 """Options of the command line that have another name in Python, beside their dashes."""
 
 
+def in_python(text: str) -> str:
+    """A sentence in the words of the command line, ``--novel 12``, in those of Python, ``n_novel 12``."""
+
+    def name(found: re.Match[str]) -> str:
+        return found[1] or _IN_PYTHON.get(found[2], found[2].replace("-", "_"))
+
+    return _OPTION.sub(name, text)
+
+
 class UserError(ValueError):
     """The input or the call is wrong: one sentence saying what was found, where, and what to do. Exit status 2.
 
@@ -22,10 +31,7 @@ class UserError(ValueError):
         return " ".join(map(str, self.args))
 
     def __str__(self) -> str:
-        def name(found: re.Match[str]) -> str:
-            return found[1] or _IN_PYTHON.get(found[2], found[2].replace("-", "_"))
-
-        return _OPTION.sub(name, self.command_line)
+        return in_python(self.command_line)
 
 
 class Interrupted(KeyboardInterrupt):

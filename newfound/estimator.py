@@ -1,12 +1,12 @@
-"""Discoverer: novel category discovery in scikit-learn's manner, on arrays or lists of paths."""
+"""Discoverer: novel category discovery in scikit-learn's manner, on arrays, tensors or lists of paths."""
 
 from __future__ import annotations
 
-import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from time import monotonic
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -14,22 +14,25 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
 from newfound.config.mapping import brief, whole_number
+from newfound.config.settings import Settings
 from newfound.data.cache import decode_cached
 from newfound.data.collection import Collection, novel_tasks
-from newfound.data.embeddings import check_vectors
-from newfound.data.look import Look, look, look_at_pixels
+from newfound.data.given import Images, Labels, make_store, novel_numbers, number_labels, read_images
+from newfound.data.look import look, look_at_pixels
 from newfound.data.parallel import block_within
 from newfound.data.store import ImageStore
 from newfound.data.vectors import VectorStore
 from newfound.engine.device import pick_device
 from newfound.engine.features import read_features
 from newfound.engine.loop import Engine
-from newfound.errors import UserError
+from newfound.errors import UserError, in_python
 from newfound.evaluate.accuracy import clustering_accuracy
-from newfound.methods import get_method
-from newfound.methods.base import run_method
+from newfound.methods import WITH_BACKBONE, get_method
+from newfound.methods.base import Outcome, run_method
 from newfound.model import Model, load_model
-from newfound.plan.auto import fit_settings
+from newfound.plan.auto import Chosen, choose_for_images, method_of
+from newfound.plan.budget import Clock, parse_time, plan_epochs
+from newfound.plan.call import Place
 from newfound.plan.recipe import default_recipe, resolve_settings, takers
 from newfound.progress import Reporter
 from newfound.runfolder import Run
@@ -37,68 +40,115 @@ from newfound.trust.gauges import gauge
 from newfound.trust.reject import calibrate, require_calibrated
 from newfound.trust.warnings import doubts
 
-Images = np.ndarray | Sequence[str | Path]
+
+class _PythonReporter(Reporter):
+    """Shows progress, and warns as Python does."""
+
+    def warn(self, text: str) -> None:
+        warnings.warn(in_python(text), stacklevel=2)
 
 
 class Discoverer(ClusterMixin, BaseEstimator):
-    """Learns from images of which some have labels, finds categories among the others, and predicts old and new.
+    """Novel category discovery: learns from images of which some have labels, and finds categories among the others.
 
     Parameters
     ----------
-    method : a name that ``newfound methods`` lists.
-    n_novel : how many categories to look for among the unlabelled images.
-    recipe : a recipe's name or a YAML file; by default the method's recipe for folders, with the network and views that
-        suit the images and the device, as ``newfound discover`` chooses them.
-    settings : dotted names and values that go over the recipe, such as {"stage1.epochs": 50}.
-    random_state : the seed, a whole number; None draws a fresh one at every fit.
-    device : "auto", "cpu" or "cuda".
-    verbose : whether progress is shown on standard error.
+    method : str, default="auto"
+        A name that ``newfound methods`` lists. "auto" takes what suits the images and the device, as ``discover`` does.
+    n_novel : int, default=2
+        How many categories to look for among the unlabelled images.
+    recipe : str, optional
+        A recipe's name or a YAML file. By default the method's recipe for folders, with the network, the views and the
+        epochs that suit the images and the device, as ``discover`` chooses them.
+    settings : mapping, optional
+        Dotted names and values that go over the recipe, such as {"stage1.epochs": 50}.
+    time : str or float, optional
+        How long ``fit`` may take, such as "20m" or a number of seconds: it becomes epochs.
+    random_state : int or None, default=0
+        The seed; None draws a fresh one at every fit.
+    device : str, default="auto"
+        "auto", "cpu", "cuda" or "cuda:N".
+    verbose : bool or None, default=None
+        Whether progress is shown on standard error; None shows it on a terminal and in a notebook.
 
     Attributes
     ----------
-    labels_ : [n] a category for every image given to fit: the known ones keep theirs.
-    confidence_ : [n] in 0..1; 1 where the label was given.
-    classes_ : known categories, then novel ones, in the order of predict_proba's columns.
-    novel_classes_ : the discovered ones alone. Whole-number labels are continued, strings get names (novel-01, …).
-    trust_ : gauges, at most 1, of whether the categories can be trusted (docs/trust.md). Where they or the sizes
-        of the categories speak against it, ``fit`` warns.
+    labels_ : array [N]
+        A category for every image given to ``fit``: the known ones keep theirs.
+    confidence_ : array [N]
+        In 0..1; 1 where the label was given.
+    classes_ : array [known + novel]
+        The known categories, then the novel ones, in the order of the columns of ``predict_proba``.
+    novel_classes_ : array [n_novel]
+        The discovered categories, the largest first. Among strings they are called novel-01, novel-02, …; among whole
+        numbers they are counted from a power of ten well above the known labels (0 to 8 known: 100, 101, …).
+    n_features_in_ : int
+        The numbers in an image as the model takes it (C * H * W), or in a row of features (D).
+    trust_ : dict of str to float
+        Gauges, at most 1, of whether the categories can be trusted (docs/trust.md). Where they or the sizes of the
+        categories speak against it, ``fit`` warns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from newfound import Discoverer
+    >>> digits = load_digits()
+    >>> X = (digits.images * 15.9).astype(np.uint8)
+    >>> y = np.where(digits.target % 2 == 0, digits.target, -1)  # odd digits are unknown
+    >>> model = Discoverer("kmeans", n_novel=5).fit(X, y)  # doctest: +SKIP
+    >>> model.novel_classes_  # doctest: +SKIP
+    array([100, 101, 102, 103, 104])
     """
+
+    labels_: np.ndarray
+    confidence_: np.ndarray
+    classes_: np.ndarray
+    novel_classes_: np.ndarray
+    n_features_in_: int
+    trust_: dict[str, float]
+    model_: Model
 
     def __init__(
         self,
-        method: str = "kmeans",
+        method: str = "auto",
         *,
         n_novel: int = 2,
         recipe: str | None = None,
         settings: Mapping[str, Any] | None = None,
+        time: str | float | None = None,
         random_state: int | None = 0,
         device: str = "auto",
-        verbose: bool = False,
+        verbose: bool | None = None,
     ) -> None:
         self.method = method
         self.n_novel = n_novel
         self.recipe = recipe
         self.settings = settings
+        self.time = time
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
 
-    def fit(self, images: Images, labels: Sequence[Any]) -> Discoverer:
-        """Learn from uint8 images [N, H, W] or [N, H, W, C], or from paths; the method apl-features from float features
-        [N, D] too. A label of -1, NaN or (among strings) None means unknown, as in sklearn.semi_supervised."""
-        seed, device = _seed(self.random_state), pick_device(self.device)
-        settings = self._resolve(images, device)
+    def fit(self, X: Images, y: Labels) -> Self:
+        """Learn from images and the labels of some of them.
+
+        Parameters
+        ----------
+        X : uint8 array [N, H, W] or [N, H, W, C], uint8 tensor [N, H, W], [N, C, H, W] or [N, H, W, C], or paths
+            Square images, grey (C is 1) or in colour (C is 3). A tensor whose second axis has 1 or 3 entries is
+            [N, C, H, W]. The method apl-features (and "auto") takes float features [N, D] too.
+        y : [N] whole numbers or strings
+            -1, NaN or (among strings) None means unknown, as in sklearn.semi_supervised.
+        """
+        began, seed, device = monotonic(), _seed(self.random_state), pick_device(self.device)
+        budget = None if self.time is None else parse_time(self.time)
+        images, given, reporter = read_images(X), dict(self.settings or {}), self._reporter()
+        chosen = self._choose(images, device, given)
+        settings = resolve_settings(chosen.method, chosen.recipe, chosen.changes | given)
         store = self._store(images, settings.data.size)
-        method = get_method(self.method)
-        if isinstance(store, VectorStore):
-            if "features" not in method.takes:
-                raise UserError(
-                    f"a float array [N, D] holds features, and {self.method} learns from images: uint8 [N, H, W] or "
-                    f"[N, H, W, C], or paths; for features there is {takers('features')}"
-                )
-        else:
-            method(settings).check(store.shape)
-        names, numbers = _number_labels(labels, len(store))
+        _check_fits(settings, store)
+        names, numbers = number_labels(y, len(store))
         unknown = np.flatnonzero(numbers < 0)
         rng = np.random.default_rng([seed, 0xDA7A])
         order = np.concatenate([np.flatnonzero(numbers >= 0), rng.permutation(unknown)])
@@ -108,79 +158,79 @@ class Discoverer(ClusterMixin, BaseEstimator):
         collection = Collection(store.take(order), numbers[order], classes, tasks)
         # The caller's random numbers go on as if nothing had been fitted.
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            engine = Engine(collection, device, seed=seed, reporter=self._reporter())
-            outcome = run_method(settings, collection, engine)
+            clock = Clock(budget, monotonic() - began)
+            planned = plan_epochs(settings, collection, Place(seed, str(device)), clock, given, chosen.free)
+            for choice in (*chosen.choices, *planned.choices):
+                reporter.say(str(choice))
+            for warning in (*chosen.warnings, *planned.warnings):
+                reporter.warn(warning)
+            engine = Engine(collection, device, seed=seed, reporter=reporter, advice=planned.advice)
+            outcome = run_method(planned.settings, collection, engine)
         self._adopt(outcome.model, names)
         self.labels_ = self.classes_[np.maximum(numbers, 0)]
         self.confidence_ = np.ones(len(store))
         hidden = order[collection.n_labelled :]
         self.labels_[hidden] = self.classes_[outcome.assignments]
         self.confidence_[hidden] = outcome.confidence
-        self.trust_ = gauge(collection, outcome, method(settings), seed)
-        for doubt in doubts(collection, outcome, self.trust_).values():
-            warnings.warn(doubt, stacklevel=2)
+        self._judge(planned.settings, collection, outcome, seed)
         return self
 
-    def _resolve(self, images: Images, device: torch.device) -> Any:
-        """The settings of the recipe given, or what suits the images and the device; with those given over them."""
-        given = dict(self.settings or {})
+    def _judge(self, settings: Settings, collection: Collection, outcome: Outcome, seed: int) -> None:
+        """Gauge the outcome, and warn of what speaks against it."""
+        self.trust_ = gauge(collection, outcome, get_method(settings.method)(settings), seed)
+        for doubt in doubts(collection, outcome, self.trust_).values():
+            warnings.warn(in_python(doubt), stacklevel=3)
+
+    def _choose(self, images: np.ndarray | list[str | Path], device: torch.device, given: Mapping[str, Any]) -> Chosen:
+        """The method and the recipe given, or what suits the images and the device."""
+        method = None if self.method == "auto" else self.method
         if self.recipe:
-            return resolve_settings(self.method, self.recipe, given)
-        paths = _paths(images) if _are_paths(images) else None
-        seen = look([Path(path) for path in paths]) if paths else look_at_pixels(np.asarray(images))
-        domain = self._domain(seen)
-        changes, choices = fit_settings(self.method, seen, domain, device.type, given)
-        for choice in choices:
-            self._reporter().say(str(choice))
-        return resolve_settings(self.method, default_recipe(self.method, "folder", f"folder-{domain}"), changes | given)
+            return Chosen(method or method_of(self.recipe), self.recipe)
+        if isinstance(images, np.ndarray) and images.dtype.kind == "f" and images.ndim == 2:
+            method = method or WITH_BACKBONE
+            return Chosen(method, default_recipe(method, "folder", "folder-natural"), free=True)
+        seen = look_at_pixels(images) if isinstance(images, np.ndarray) else look([Path(path) for path in images])
+        return choose_for_images(seen, len(images), device.type, method=method, domain=self._domain(), settings=given)
 
-    def _domain(self, seen: Look | None) -> str:
-        return seen.domain if seen else "natural"
+    def _domain(self) -> str | None:
+        """What the images are, None for as they look."""
+        return None
 
-    def fit_predict(self, images: Images, labels: Sequence[Any]) -> np.ndarray:
+    def fit_predict(self, X: Images, y: Labels) -> np.ndarray:
         """A category for every image given [N], known ones as labelled: ``labels_`` after ``fit``."""
-        return self.fit(images, labels).labels_
+        return self.fit(X, y).labels_
 
     def _adopt(self, model: Model, known: np.ndarray) -> None:
-        self.model_ = model
+        self.model_, encoder = model, model.encoder
+        self.n_features_in_ = encoder.channels * encoder.size**2
         model.numbered = known.dtype.kind in "iu"
-        if model.numbered:
-            self.novel_classes_ = max(known.max(), -1) + 1 + np.arange(len(model.novel))
-        else:
-            self.novel_classes_ = np.array(model.novel, dtype=object)
+        n = len(model.novel)
+        self.novel_classes_ = novel_numbers(known, n) if model.numbered else np.array(model.novel, dtype=object)
         self.classes_ = np.concatenate([known, self.novel_classes_])
 
     def _reporter(self) -> Reporter:
-        return Reporter(quiet=not self.verbose)
+        return _PythonReporter.of(self.verbose)
 
-    def _store(self, images: Images, size: int, channels: int = 3) -> ImageStore:
-        if not isinstance(images, np.ndarray) or _are_paths(images):
-            paths, reporter = _paths(images), self._reporter()
-            store, _, skipped = decode_cached(paths, size, channels=channels, cache=None, reporter=reporter)
-            if skipped:
-                first = f"{skipped[0].file}: {skipped[0].reason}"
-                raise UserError(f"{len(skipped)} images cannot be read; the first is {first}")
-            return store
-        if images.dtype.kind == "f" and images.ndim == 2:
-            return VectorStore(check_vectors(images, "images"))
-        if images.dtype != np.uint8 or images.ndim not in (3, 4) or images.size == 0:
-            raise UserError(f"expected uint8 images [N, H, W] or [N, H, W, C], got {images.dtype} {images.shape}")
-        if images.shape[1] != images.shape[2]:
-            raise UserError(f"images have to be square, not {images.shape[1]} x {images.shape[2]}")
-        if images.ndim == 4 and images.shape[3] not in (1, 3):
-            raise UserError(
-                f"images have 1 channel (grey) or 3 (red, green, blue), the last axis; not {images.shape[3]}"
-            )
-        return ImageStore.from_pixels(images)
+    def _store(self, images: np.ndarray | list[str | Path], size: int, channels: int = 3) -> ImageStore:
+        if isinstance(images, np.ndarray):
+            return make_store(images)
+        store, _, skipped = decode_cached(images, size, channels=channels, cache=None, reporter=self._reporter())
+        if skipped:
+            first = f"{skipped[0].file}: {skipped[0].reason}"
+            raise UserError(f"{len(skipped)} images cannot be read; the first is {first}")
+        return store
 
-    def _apply(self, images: Images, of: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    def _apply(self, X: Images, of: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
         """What a function of the model gives for images, [N, …]; of files only some are in memory at a time."""
-        if not _are_paths(images):
+        images = read_images(X)
+        if isinstance(images, np.ndarray):
             return self._apply_at_once(images, of)
-        paths, block = _paths(images), block_within(self.model_.encoder.size, self.model_.encoder.channels)
-        return torch.cat([self._apply_at_once(paths[i : i + block], of) for i in range(0, len(paths), block)])
+        block = block_within(self.model_.encoder.size, self.model_.encoder.channels)
+        return torch.cat([self._apply_at_once(images[i : i + block], of) for i in range(0, len(images), block)])
 
-    def _apply_at_once(self, images: Images, of: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    def _apply_at_once(
+        self, images: np.ndarray | list[str | Path], of: Callable[[torch.Tensor], torch.Tensor]
+    ) -> torch.Tensor:
         model, encoder = self.model_, self.model_.encoder
         if encoder.network == "features" and not (isinstance(images, np.ndarray) and images.dtype.kind == "f"):
             raise UserError("this model was made of features: give an array [N, D] of them, not images")
@@ -192,50 +242,50 @@ class Discoverer(ClusterMixin, BaseEstimator):
         device = pick_device(self.device)
         return read_features(model, store, device, self._reporter(), title="predicting", of=of).cpu()
 
-    def predict_proba(self, images: Images) -> np.ndarray:
+    def predict_proba(self, X: Images) -> np.ndarray:
         """Probabilities [N, old + new]; columns follow ``classes_``."""
         check_is_fitted(self, "model_")
-        return self._apply(images, self.model_.forward).softmax(1).numpy()
+        return self._apply(X, self.model_.forward).softmax(1).numpy()
 
-    def predict(self, images: Images, reject: float | None = None) -> np.ndarray:
+    def predict(self, X: Images, reject: float | None = None) -> np.ndarray:
         """A category, old or new, for every image [N]; with ``reject``, the share of images of the categories that may
         be mistaken, -1 (among strings: None) for images that fit none of them."""
         check_is_fitted(self, "model_")
         if reject is None:
-            return self.classes_[self._apply(images, self.model_.forward).argmax(1).numpy()]
+            return self.classes_[self._apply(X, self.model_.forward).argmax(1).numpy()]
         require_calibrated(self.model_, reject)
-        judged = self._apply(images, self.model_.judge)
+        judged = self._apply(X, self.model_.judge)
         categories = self.classes_[judged[:, :-1].argmax(1).numpy()]
         categories[self._p_values(judged) <= reject] = -1 if self.model_.numbered else None
         return categories
 
-    def calibrate(self, images: Images) -> Discoverer:
+    def calibrate(self, X: Images) -> Self:
         """Learn from images of the categories that were not trained on how strange such may be; for ``reject``."""
         check_is_fitted(self, "model_")
-        calibrate(self.model_, self._apply(images, self.model_.judge))
+        calibrate(self.model_, self._apply(X, self.model_.judge))
         return self
 
-    def score_samples(self, images: Images) -> np.ndarray:
+    def score_samples(self, X: Images) -> np.ndarray:
         """How well images fit the categories, [N]: the share of held-out images that are at least as strange."""
         check_is_fitted(self, "model_")
         require_calibrated(self.model_)
-        return self._p_values(self._apply(images, self.model_.judge))
+        return self._p_values(self._apply(X, self.model_.judge))
 
     def _p_values(self, judged: torch.Tensor) -> np.ndarray:
         assert self.model_.strangeness is not None
         return self.model_.strangeness.p_value(judged[:, -1]).numpy()
 
-    def transform(self, images: Images) -> np.ndarray:
+    def transform(self, X: Images) -> np.ndarray:
         """Features [N, D] of images: what categories were found in."""
         check_is_fitted(self, "model_")
-        return self._apply(images, self.model_.features).numpy()
+        return self._apply(X, self.model_.features).numpy()
 
-    def score(self, images: Images, truth: Sequence[Any]) -> float:
-        """Clustering accuracy of ``predict``: the share of images that agree with the truth under the best matching of
-        categories, old and new alike. Images whose truth is unknown (-1, NaN or None) do not count."""
+    def score(self, X: Images, y: Labels) -> float:
+        """Clustering accuracy of ``predict``: the share of images that agree with the truth ``y`` under the best
+        matching of categories, old and new alike. Images whose truth is unknown (-1, NaN or None) do not count."""
         check_is_fitted(self, "model_")
-        found = self._apply(images, self.model_.forward).argmax(1).numpy()
-        _, true = _number_labels(truth, len(found))
+        found = self._apply(X, self.model_.forward).argmax(1).numpy()
+        _, true = number_labels(y, len(found))
         return clustering_accuracy(found[true >= 0], true[true >= 0])
 
     def save(self, folder: str | Path) -> None:
@@ -245,8 +295,11 @@ class Discoverer(ClusterMixin, BaseEstimator):
 
 
 class APL(Discoverer):
-    """The paper's method, adaptive prototype learning: a Discoverer whose recipe follows the ``domain`` of the images,
-    "natural" (photographs and the like) or "symbolic" (characters, dark on white)."""
+    """The paper's method, adaptive prototype learning: a Discoverer whose recipe follows the ``domain`` of the images.
+
+    ``domain`` is "natural" (photographs and the like), "symbolic" (characters, strokes on one background), or "auto":
+    as the images look. The other parameters, and the attributes, are those of Discoverer.
+    """
 
     method = "apl"
 
@@ -254,25 +307,27 @@ class APL(Discoverer):
         self,
         n_novel: int = 2,
         *,
-        domain: str = "natural",
+        domain: str = "auto",
         recipe: str | None = None,
         settings: Mapping[str, Any] | None = None,
+        time: str | float | None = None,
         random_state: int | None = 0,
         device: str = "auto",
-        verbose: bool = False,
+        verbose: bool | None = None,
     ) -> None:
         self.n_novel = n_novel
         self.domain = domain
         self.recipe = recipe
         self.settings = settings
+        self.time = time
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
 
-    def _domain(self, seen: Look | None) -> str:
-        if self.domain not in ("natural", "symbolic"):
-            raise UserError(f"domain is {self.domain!r}; it can be natural or symbolic")
-        return self.domain
+    def _domain(self) -> str | None:
+        if self.domain not in ("auto", "natural", "symbolic"):
+            raise UserError(f"domain is {brief(self.domain)}; it can be auto, natural or symbolic")
+        return None if self.domain == "auto" else self.domain
 
 
 def load(folder: str | Path) -> Discoverer:
@@ -285,6 +340,18 @@ def load(folder: str | Path) -> Discoverer:
     return estimator
 
 
+def _check_fits(settings: Settings, store: ImageStore) -> None:
+    """Stop where the method cannot learn from what is given."""
+    method = get_method(settings.method)
+    if not isinstance(store, VectorStore):
+        method(settings).check(store.shape)
+    elif "features" not in method.takes:
+        raise UserError(
+            f"a float array [N, D] holds features, and {settings.method} learns from images: uint8 [N, H, W] or "
+            f"[N, H, W, C], or paths; for features there is {takers('features')}"
+        )
+
+
 def _seed(random_state: Any) -> int:
     """The seed that ``random_state`` stands for."""
     if random_state is None:
@@ -292,60 +359,3 @@ def _seed(random_state: Any) -> int:
     if not isinstance(random_state, int | np.integer) or not 0 <= random_state < 2**31:
         raise UserError(f"random_state is a whole number from 0 to {2**31 - 1:,} or None, not {brief(random_state)}")
     return int(random_state)
-
-
-def _are_paths(images: Any) -> bool:
-    """Whether images are given as a list (or whatever is no array of pixels or features)."""
-    return not isinstance(images, np.ndarray) or (images.ndim == 1 and images.dtype.kind in "UO")
-
-
-def _paths(images: Any) -> list[str | Path]:
-    """The paths in a list of them."""
-    if isinstance(images, str | bytes | os.PathLike):
-        raise UserError(f"images is the single path {brief(os.fspath(images))}: give a list of paths")
-    try:
-        paths = list(images)
-    except TypeError:
-        raise UserError(f"images are a uint8 array or a list of paths, not {brief(images)}") from None
-    if not paths:
-        raise UserError("there are no images: the list of paths is empty")
-    for path in paths:
-        if isinstance(path, str | os.PathLike):
-            continue
-        if hasattr(path, "shape"):
-            raise UserError("images are one array or a list of paths, not a list of arrays: stack them with np.stack")
-        raise UserError(f"images are a uint8 array or a list of paths; the list holds {brief(path)}")
-    return [str(path) if isinstance(path, str) else Path(path) for path in paths]
-
-
-def _number_labels(labels: Sequence[Any], n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The known categories, sorted, and for every image its number among them or -1."""
-    try:
-        values = [_label(value) for value in labels]
-    except TypeError:
-        raise UserError(f"labels are a list or an array with one label an image, not {brief(labels)}") from None
-    if len(values) != n:
-        raise UserError(f"{n} images but {len(values)} labels")
-    known = {value for value in values if value is not None}
-    if not known:
-        raise UserError("no image has a label: give the labels of the categories you know")
-    numbered = {value for value in known if isinstance(value, int)}
-    if numbered and numbered != known:
-        one, other = min(numbered), min(known - numbered)
-        raise UserError(f"labels are either whole numbers or strings; these are both, such as {one} and {brief(other)}")
-    names = np.array(sorted(known), dtype=np.int64 if numbered else object)
-    number = {name: i for i, name in enumerate(names.tolist())}
-    return names, np.array([-1 if value is None else number[value] for value in values], dtype=np.int64)
-
-
-def _label(value: Any) -> int | str | None:
-    """A label as a whole number or a string; None if it says that the category is unknown."""
-    if value is None or isinstance(value, str):
-        return None if value is None else str(value)
-    if isinstance(value, float | np.floating):
-        if np.isnan(value):
-            return None
-        value = int(value) if float(value).is_integer() else value  # a column with gaps holds floats
-    if not isinstance(value, int | np.integer | np.bool_) or abs(int(value)) >= 2**62:
-        raise UserError(f"a label is a whole number or a string, or -1, None or NaN if unknown; not {brief(value)}")
-    return None if value == -1 else int(value)

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO
+from typing import Any, Self, TextIO
 
 SECONDS_BETWEEN_LINES, LONGER = 10.0, 1.5
 """Seconds before the first line of a task, and how many times as long each further pause is: a dozen lines an hour."""
@@ -163,7 +163,7 @@ class Reporter:
         self._stream = stream
 
     @classmethod
-    def of(cls, verbose: bool | None) -> Reporter:
+    def of(cls, verbose: bool | None) -> Self:
         """What ``verbose`` asks for; None asks for progress on a terminal and in a notebook."""
         return cls(quiet=not (is_watched() if verbose is None else verbose))
 

@@ -1,3 +1,4 @@
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,10 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import estimator_checks
 
-from newfound import Discoverer, UserError, load
+from newfound import APL, Discoverer, UserError, load
+from newfound.data.given import novel_numbers, read_images
+from newfound.engine import loop
+from newfound.plan import auto, budget
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of so few images categories are doubtful
 QUICK = {"network": "tiny", "stage1.epochs": 4, "stage1.batch": 64, "views.pad": 1, "views.flip": False}
@@ -27,15 +31,15 @@ def digits():
 @pytest.fixture(scope="module")
 def fitted(digits):
     images, labels, _ = digits
-    return Discoverer(n_novel=5, settings=QUICK).fit(images, labels)
+    return Discoverer("kmeans", n_novel=5, settings=QUICK).fit(images, labels)
 
 
 def test_known_images_keep_their_labels_and_the_others_get_new_ones(fitted, digits):
     _, labels, _ = digits
     known = labels >= 0
     assert (fitted.labels_[known] == labels[known]).all()
-    assert set(fitted.labels_[~known]) == set(fitted.novel_classes_) == set(range(9, 14))
-    assert fitted.classes_.tolist() == [0, 2, 4, 6, 8, 9, 10, 11, 12, 13]
+    assert set(fitted.labels_[~known]) == set(fitted.novel_classes_) == set(range(100, 105))
+    assert fitted.classes_.tolist() == [0, 2, 4, 6, 8, 100, 101, 102, 103, 104]
     assert (fitted.confidence_[known] == 1).all()
     assert ((fitted.confidence_ > 0) & (fitted.confidence_ <= 1)).all()
 
@@ -57,7 +61,7 @@ def test_fit_warns_where_the_categories_may_not_be_trusted_and_keeps_the_gauges(
     alike = images.copy()
     alike[labels < 0] = 100  # nothing to part
     with pytest.warns(UserWarning, match="a clustering of a part of the pile agrees little"):
-        model = Discoverer(n_novel=5, settings=QUICK).fit(alike, labels)
+        model = Discoverer("kmeans", n_novel=5, settings=QUICK).fit(alike, labels)
     assert set(model.trust_) <= {"stability", "parted", "rehearsal"}
     assert model.trust_["stability"] < 0.7
 
@@ -76,6 +80,85 @@ def test_arrays_get_what_suits_them_and_the_device_unless_a_recipe_is_given(ink,
     assert f"auto: network {network}" in capsys.readouterr().err
     given = Discoverer("simclr", n_novel=2, settings=settings | {"network": "tiny"}, device="cpu")
     assert given.fit(images, [0, 1] * 6 + [-1] * 12).model_.encoder.network == "tiny"
+
+
+def test_tensors_are_taken_in_the_order_of_torch_and_in_that_of_arrays(fitted, digits):
+    images, labels, _ = digits
+    for tensor in (torch.from_numpy(images), torch.from_numpy(images)[:, None], torch.from_numpy(images)[..., None]):
+        np.testing.assert_array_equal(fitted.predict_proba(tensor), fitted.predict_proba(images))
+    quick = Discoverer("kmeans", n_novel=5, settings=QUICK | {"stage1.epochs": 1})
+    given = quick.fit(torch.from_numpy(images)[:, None], torch.from_numpy(labels)).labels_
+    np.testing.assert_array_equal(given, clone(quick).fit(images, labels).labels_)
+
+
+def test_the_channels_of_a_tensor_in_colour_come_last():
+    colour = torch.arange(2 * 3 * 8 * 8, dtype=torch.uint8).reshape(2, 3, 8, 8)
+    np.testing.assert_array_equal(read_images(colour), colour.permute(0, 2, 3, 1).numpy())
+    np.testing.assert_array_equal(read_images(colour.permute(0, 2, 3, 1)), colour.permute(0, 2, 3, 1).numpy())
+
+
+def test_the_number_of_features_is_that_of_an_image_as_the_model_takes_it(fitted, tmp_path):
+    fitted.save(tmp_path / "model")
+    assert fitted.n_features_in_ == load(tmp_path / "model").n_features_in_ == 8 * 8
+
+
+@pytest.mark.parametrize(
+    ("known", "first"),
+    [([0, 2, 8], 100), ([9], 100), ([10], 1000), (range(80), 1000), ([-5], 100), ([2**61], 2**61 + 1)],
+)
+def test_the_numbers_of_novel_categories_are_far_from_those_of_known_ones(known, first):
+    assert novel_numbers(np.array(known), 2).tolist() == [first, first + 1]
+
+
+def test_auto_chooses_a_method_for_arrays_and_for_features(digits, monkeypatch, capsys):
+    monkeypatch.setattr(auto, "is_installed", lambda network: False)
+    images, labels, _ = digits
+    model = Discoverer(n_novel=5, settings=QUICK | {"stage1.epochs": 1}, device="cpu", verbose=True).fit(images, labels)
+    assert model.model_.method == "kmeans"
+    assert "auto: method kmeans" in capsys.readouterr().err
+    features = images.reshape(len(images), -1) / 255
+    model = Discoverer(n_novel=5, settings={"stage2.epochs": 1}).fit(features, labels)
+    assert model.model_.method == "apl-features"
+    assert model.n_features_in_ == 64
+
+
+def test_a_recipe_names_the_method_where_none_is_given(digits):
+    images, labels, _ = digits
+    model = Discoverer(n_novel=5, recipe="simclr-digits", settings={"stage1.epochs": 1}).fit(images, labels)
+    assert model.model_.method == "simclr"
+
+
+def test_a_time_becomes_epochs(digits, monkeypatch, capsys):
+    monkeypatch.setattr(budget, "measure", lambda *_, **__: {"stage1": budget.Speed(1.0, 5, 100)})
+    images, labels, _ = digits
+    settings = {name: value for name, value in QUICK.items() if name != "stage1.epochs"}
+    model = Discoverer("kmeans", n_novel=5, settings=settings, time="30s", verbose=True)
+    with pytest.warns(UserWarning, match="no more than 5 epochs of stage1 fit into 0:30"):
+        model.fit(images, labels)
+    assert "auto: epochs 5: what 0:30 hold" in capsys.readouterr().err
+    with pytest.raises(UserError, match=r"^time '5 hours': write it as"):
+        Discoverer(time="5 hours").fit(images, labels)
+
+
+def test_a_fit_that_takes_long_says_so_in_its_first_steps(digits, monkeypatch):
+    images, labels, _ = digits
+    monkeypatch.setattr(loop, "SOON", 0.0)
+    monkeypatch.setattr(loop, "LONG", 0.0)
+    settings = {name: value for name, value in QUICK.items() if name != "stage1.epochs"}
+    monkeypatch.setattr("newfound.plan.budget.LEAST_STEPS", 5)
+    with pytest.warns(UserWarning, match=r"takes about 0:0\d here: give a time, such as 20m"):
+        Discoverer("kmeans", n_novel=5, recipe=None, settings=settings).fit(images[:120], labels[:120])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        Discoverer("kmeans", n_novel=5, settings=QUICK).fit(images[:120], labels[:120])  # epochs that somebody chose
+    assert not any("takes about" in str(warning.message) for warning in caught)
+
+
+def test_apl_has_its_own_method_and_refuses_a_domain_that_there_is_not(digits):
+    images, labels, _ = digits
+    assert APL().method == "apl"
+    with pytest.raises(UserError, match="it can be auto, natural or symbolic"):
+        APL(domain="artificial").fit(images, labels)
 
 
 def test_images_of_unknown_truth_do_not_count_in_the_score(fitted, digits):
@@ -97,7 +180,7 @@ def test_the_same_seed_gives_the_same_labels_and_another_seed_another_network(fi
 def test_strings_with_none_work_and_novel_names_avoid_the_known(digits):
     images, labels, _ = digits
     names = [None if label < 0 else f"novel-{label}" for label in labels]
-    model = Discoverer(n_novel=3, settings=QUICK | {"stage1.epochs": 1}).fit(images, names)
+    model = Discoverer("kmeans", n_novel=3, settings=QUICK | {"stage1.epochs": 1}).fit(images, names)
     assert model.novel_classes_.tolist() == ["found-novel-01", "found-novel-02", "found-novel-03"]
     assert [label for label, name in zip(model.labels_, names, strict=True) if name] == [n for n in names if n]
 
@@ -117,8 +200,8 @@ def test_floats_with_gaps_are_whole_numbers_with_unknown_ones(unknown, fitted, d
 def test_new_numbers_do_not_collide_with_the_mark_of_the_unknown():
     rng = np.random.default_rng(0)
     images = rng.integers(0, 256, (12, 8, 8), dtype=np.uint8)
-    model = Discoverer(n_novel=2, settings=QUICK | {"stage1.epochs": 1}).fit(images, [-3, -2] * 3 + [-1] * 6)
-    assert model.classes_.tolist() == [-3, -2, 0, 1]
+    model = Discoverer("kmeans", n_novel=2, settings=QUICK | {"stage1.epochs": 1}).fit(images, [-3, -2] * 3 + [-1] * 6)
+    assert model.classes_.tolist() == [-3, -2, 100, 101]
 
 
 def test_no_random_state_means_another_seed_each_time(fitted, digits):
@@ -141,7 +224,7 @@ def test_a_saved_model_predicts_as_before(fitted, digits, tmp_path):
     fitted.save(tmp_path / "model")
     loaded = load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.predict_proba(images), fitted.predict_proba(images))
-    assert loaded.classes_.tolist() == [0, 2, 4, 6, 8, 9, 10, 11, 12, 13]
+    assert loaded.classes_.tolist() == [0, 2, 4, 6, 8, 100, 101, 102, 103, 104]
 
 
 def test_paths_are_read_and_one_that_cannot_be_is_named(tmp_path):
@@ -151,7 +234,7 @@ def test_paths_are_read_and_one_that_cannot_be_is_named(tmp_path):
         Image.fromarray(rng.integers(0, 256, (20, 20, 3), dtype=np.uint8)).save(path)
     labels = ["a", "b"] * 3 + [None] * 6
     settings = QUICK | {"data.size": 8, "stage1.epochs": 1}
-    model = Discoverer(n_novel=2, settings=settings).fit(paths, labels)
+    model = Discoverer("kmeans", n_novel=2, settings=settings).fit(paths, labels)
     assert model.predict(paths[:3]).shape == (3,)
     paths[5].write_text("broken")
     with pytest.raises(UserError, match=r"1 images cannot be read; the first is .*5\.png"):
@@ -161,7 +244,8 @@ def test_paths_are_read_and_one_that_cannot_be_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"images": np.zeros((10, 8, 8))}, "expected uint8 images"),
+        ({"images": np.zeros((10, 8, 8))}, r"expected uint8 images .* floats in 0\.\.1 become such by"),
+        ({"images": [torch.zeros(8, 8)] * 10}, r"stack them with torch\.stack"),
         ({"images": np.zeros((10, 8))}, "holds features, and kmeans learns from images"),
         ({"images": np.zeros((10, 64), np.uint8)}, "expected uint8 images"),
         ({"images": np.zeros((10, 8, 9), np.uint8)}, "have to be square"),
@@ -191,7 +275,7 @@ def test_paths_are_read_and_one_that_cannot_be_is_named(tmp_path):
 def test_input_that_does_not_fit_is_refused_with_a_sentence(change, complaint):
     arguments = {"images": np.zeros((10, 8, 8), np.uint8), "labels": [0] * 5 + [-1] * 5} | change
     images, labels = arguments.pop("images"), arguments.pop("labels")
-    model = Discoverer(**{"n_novel": 2, "settings": QUICK} | arguments)
+    model = Discoverer(**{"method": "kmeans", "n_novel": 2, "settings": QUICK} | arguments)
     with pytest.raises(UserError, match=complaint):
         model.fit(images, labels)
 

@@ -89,9 +89,8 @@ def discover(
         typer.Option(help="The share of labelled images not trained on, for `predict --reject`; by default a few."),
     ] = None,
     method: Annotated[
-        str | None,
-        typer.Option(help="See `newfound methods`; by default what suits the images and the device."),
-    ] = None,
+        str, typer.Option(help="See `newfound methods`; auto takes what suits the images and the device.")
+    ] = "auto",
     recipe: Annotated[str | None, typer.Option(help="A recipe's name or a YAML file.")] = None,
     backbone: Annotated[
         str | None,

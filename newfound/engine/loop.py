@@ -24,10 +24,13 @@ from newfound.engine.schedule import learning_rates, value_at
 from newfound.engine.signals import StopSignals
 from newfound.engine.stage import Batch, Stage
 from newfound.errors import Diverged, Interrupted
-from newfound.progress import Progress, Reporter
+from newfound.progress import Progress, Reporter, format_seconds
 
 SHARE = 0.02
 """The largest part of the time that checkpoints may take: on a GPU an epoch may be done as fast as it is written."""
+
+LONG, SOON = 1800.0, 5.0
+"""Seconds of a stage from which on advice is due, and seconds after which the first steps tell how long it takes."""
 
 MANY_STEPS = 500
 """From so many on, trying which algorithms of convolutions are fastest pays: it takes seconds, a step milliseconds."""
@@ -49,6 +52,8 @@ class Engine:
     """Whether steps on a GPU are captured as graphs."""
     cache: Path | None = None
     """Where the features of frozen networks are kept; without it they are computed each time."""
+    advice: str = ""
+    """What to do instead where a stage turns out to take long; "" says nothing."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Time spent in each stage, earlier stretches of a resumed run included."""
     metrics_end: int = 0
@@ -104,7 +109,8 @@ class Training:
         if engine.capture and engine.device.type == "cuda":
             self.step = Captured(self._step, self.generator, engine.reporter)
         self.t = torch.zeros((), dtype=torch.int64, device=engine.device)
-        self.done = 0
+        self.done = self.first = 0
+        self.timed = not engine.advice
         self.sums = self._zeros([])
         self.summed = 0
         self.earlier = 0.0
@@ -116,7 +122,7 @@ class Training:
         self._warn_of_a_long_warmup()
         self._warn_of_late_milestones()
         self._restore()
-        self.began = time.monotonic()
+        self.began, self.first = time.monotonic(), self.done
         images = self.total * self.stage.sampler.batch
         stop = StopSignals(active=self.engine.checkpoints is not None)
         with (
@@ -146,6 +152,8 @@ class Training:
             self.summed += 1
             figures = self._log(epoch) if self.done % engine.log_every == 0 or self.done % self.steps == 0 else {}
             task.advance(len(index), **figures)
+            if not self.timed and (figures or engine.device.type == "cpu"):  # a GPU has been waited for by then
+                self._warn_of_a_long_stage()
             if stop.asked:
                 self._save()
                 raise Interrupted(f"stopped after step {self.done} of {self.total} of {stage.name}")
@@ -216,6 +224,16 @@ class Training:
                 f"{self.stage.name}: {setting} begin at {min(milestones):g} of {epochs} epochs, so the learning rate "
                 f"never falls; try {setting}=[{0.6 * epochs:g},{0.8 * epochs:g}]"
             )
+
+    def _warn_of_a_long_stage(self) -> None:
+        """Warn, once a stage, by the time that the first steps took."""
+        seconds, steps = time.monotonic() - self.began, self.done - self.first
+        if seconds < SOON or steps < 2:
+            return
+        self.timed, takes = True, seconds / steps * self.total
+        if takes >= LONG:
+            advice = self.engine.advice
+            self.engine.reporter.warn(f"{self.stage.name} takes about {format_seconds(takes)} here: {advice}")
 
     def _watch(self, figures: dict[str, float]) -> None:
         """Warn, once, when two lines in a row look bad: the first steps of a run may do so once."""

@@ -44,11 +44,13 @@ def choose(
     domain: str | None = None,
     settings: Mapping[str, Any],
 ) -> Chosen:
-    """Whatever is not given, from the images and the ``device`` ("cpu", "cuda:0"). What is given stays."""
+    """Whatever is not given, from the images and the ``device`` ("cpu", "cuda:0"). What is given stays; a method "auto"
+    is not given."""
+    method = None if method == "auto" else method
     if domain not in (None, "natural", "symbolic"):
         raise UserError(f"--domain {brief(domain)}: it can be natural or symbolic")
     if recipe:
-        return Chosen(method or _method_of(recipe), recipe, backbone)
+        return Chosen(method or method_of(recipe), recipe, backbone)
     if backbone or source.features:
         why = "what learns from a network that others have trained, or from given features"
         choices = () if method else (Choice("method", WITH_BACKBONE, why),)
@@ -58,24 +60,23 @@ def choose(
         found = default_recipe(method or PAPER, *source.recipes)
         choices = () if method else (Choice("method", PAPER, f"the paper's, with its recipe {found}"),)
         return Chosen(method or PAPER, found, choices=choices)
-    return _for_folders(source, device.partition(":")[0], method, domain, settings)
+    files, kind = _files(source), device.partition(":")[0]
+    return choose_for_images(look(files), len(files), kind, method=method, domain=domain, settings=settings)
 
 
-def _for_folders(
-    source: Source, device: str, asked: str | None, domain: str | None, settings: Mapping[str, Any]
+def choose_for_images(
+    seen: Look | None, images: int, device: str, *, method: str | None, domain: str | None, settings: Mapping[str, Any]
 ) -> Chosen:
-    files = _files(source)
-    seen = look(files)
+    """What suits so many images that look like that, on that kind of device; what is given stays."""
     choices: list[Choice] = []
     warnings: tuple[str, ...] = ()
     if domain is None:
         domain = seen.domain if seen else "natural"
         choices.append(Choice("domain", domain, str(seen) if seen else "no image could be looked at"))
-    method = asked
     if method is None:
         pretrained = is_installed(PRETRAINED) and _suits_backbone(settings)
-        method = default_method(domain=domain, device=device, images=len(files), pretrained=pretrained)
-        why, warnings = reason(method, domain, device, len(files))
+        method = default_method(domain=domain, device=device, images=images, pretrained=pretrained)
+        why, warnings = reason(method, domain, device, images)
         choices.append(Choice("method", method, why))
     recipe = default_recipe(method, "folder", f"folder-{domain}")
     chosen = get_method(method)
@@ -135,7 +136,8 @@ def is_installed(network: str) -> bool:
     return True
 
 
-def _method_of(recipe: str) -> str:
+def method_of(recipe: str) -> str:
+    """The method that a recipe is for."""
     method = load_recipe(recipe).get("method")
     if not isinstance(method, str):
         raise UserError(f"recipe {recipe}: method is {brief(method)}; it has to be one that `newfound methods` lists")

@@ -22,7 +22,7 @@ from newfound.engine.stage import Stage
 from newfound.errors import UserError
 from newfound.methods import get_method
 from newfound.methods.base import Method
-from newfound.plan.call import Call
+from newfound.plan.call import Place
 from newfound.progress import format_seconds
 
 AFTER = 0.15
@@ -33,6 +33,7 @@ FEW = 20
 """Epochs below which a warning says that training is cut short."""
 MAX_EPOCHS = 500
 """Epochs beyond which more time is not used."""
+ADVICE = "give a time, such as 20m, to train fewer epochs, or take the method auto"
 LEAST_STEPS = 200
 """Steps of training, where neither epochs nor a time are given: a few dozen images make a step or two an epoch."""
 
@@ -78,8 +79,8 @@ class Trial(Engine):
     ``timed`` says whether steps are run to time them; otherwise they are only counted.
     """
 
-    def __init__(self, collection: Collection, call: Call, stretched: str, timed: bool) -> None:
-        super().__init__(collection, torch.device(call.device), seed=call.seed, cache=Path(call.cache))
+    def __init__(self, collection: Collection, place: Place, stretched: str, timed: bool) -> None:
+        super().__init__(collection, torch.device(place.device), seed=place.seed, cache=_cache(place))
         self.stretched, self.timed = stretched, timed
         self.speeds: dict[str, Speed] = {}
 
@@ -120,11 +121,11 @@ class Trial(Engine):
         return time.monotonic()
 
 
-def measure(method: Method, collection: Collection, call: Call, *, timed: bool = True) -> dict[str, Speed]:
+def measure(method: Method, collection: Collection, place: Place, *, timed: bool = True) -> dict[str, Speed]:
     """How fast the stages of the method train, up to the stretched one, by a few steps of copies that are thrown
     away; not ``timed``, only how many steps they have."""
-    trial = Trial(collection, call, method.stretched, timed)
-    torch.manual_seed(call.seed)
+    trial = Trial(collection, place, method.stretched, timed)
+    torch.manual_seed(place.seed)
     try:
         method.fit(collection, trial)
     except _Measured:
@@ -139,6 +140,8 @@ class Planned:
     settings: Settings
     choices: tuple[Choice, ...] = ()
     warnings: tuple[str, ...] = ()
+    advice: str = ""
+    """What to do where training turns out to take long; "" where the person chose how long."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +153,7 @@ class Clock:
 
 
 def plan_epochs(
-    settings: Settings, collection: Collection, call: Call, clock: Clock, given: Container[str], free: bool
+    settings: Settings, collection: Collection, place: Place, clock: Clock, given: Container[str], free: bool
 ) -> Planned:
     """Epochs of the method's stretched plan for the clock's budget; without one for the number of images, if the
     recipe's are ``free`` to be changed. Settings whose names the person has ``given`` stay."""
@@ -158,12 +161,12 @@ def plan_epochs(
     as_given = f"{method.stretched}.epochs" in given
     if clock.budget is None:
         stays = not method.stretched or not free or as_given
-        return Planned(settings) if stays else _by_amount(method, collection, call)
+        return Planned(settings) if stays else _by_amount(method, collection, place)
     left, named = clock.budget * (1 - AFTER) - clock.spent, format_seconds(clock.budget)
     if not method.stretched:
-        return _read_within(left, named, method, collection, call)
+        return _read_within(left, named, method, collection, place)
     began = time.monotonic()
-    speeds = measure(method, collection, call)
+    speeds = measure(method, collection, place)
     left -= time.monotonic() - began
     stretched = speeds.pop(method.stretched)
     others = sum(speed.epoch * speed.epochs for speed in speeds.values())
@@ -188,15 +191,15 @@ def plan_epochs(
     return Planned(_with_epochs(method, epochs), (choice,), (few,) if epochs < FEW else ())
 
 
-def _by_amount(method: Method, collection: Collection, call: Call) -> Planned:
+def _by_amount(method: Method, collection: Collection, place: Place) -> Planned:
     """The recipe's epochs, or more where they make few steps."""
-    stretched = measure(method, collection, call, timed=False)[method.stretched]
+    stretched = measure(method, collection, place, timed=False)[method.stretched]
     epochs, steps = min(max(stretched.epochs, -(-LEAST_STEPS // stretched.steps)), MAX_EPOCHS), stretched.steps
     if epochs == stretched.epochs:
         why = f"the recipe's; they have {steps:,} steps each"
-        return Planned(method.settings, (Choice("epochs", str(epochs), why),))
+        return Planned(method.settings, (Choice("epochs", str(epochs), why),), advice=ADVICE)
     why = f"more than the recipe's, since an epoch has {steps} of at least {LEAST_STEPS} steps"
-    return Planned(_with_epochs(method, epochs), (Choice("epochs", str(epochs), why),))
+    return Planned(_with_epochs(method, epochs), (Choice("epochs", str(epochs), why),), advice=ADVICE)
 
 
 def _with_epochs(method: Method, epochs: int) -> Any:
@@ -208,10 +211,14 @@ def _with_epochs(method: Method, epochs: int) -> Any:
     return replace(method.settings, **{method.stretched: changed})
 
 
-def _read_within(left: float, named: str, method: Method, collection: Collection, call: Call) -> Planned:
+def _read_within(left: float, named: str, method: Method, collection: Collection, place: Place) -> Planned:
     """Of a method whose epochs take seconds the time goes into what it does with images, whatever the budget."""
-    engine = Engine(collection, torch.device(call.device), seed=call.seed, cache=Path(call.cache))
+    engine = Engine(collection, torch.device(place.device), seed=place.seed, cache=_cache(place))
     what, seconds = method.seconds_to_read(collection, engine)
     takes = f"{what} takes about {format_seconds(seconds)}"
     over = (f"{takes}, more than {named} hold; it is done anyway",) if seconds > left else ()
     return Planned(method.settings, (Choice("epochs", "the recipe's", takes),), over)
+
+
+def _cache(place: Place) -> Path | None:
+    return Path(place.cache) if place.cache else None

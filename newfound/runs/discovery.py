@@ -47,7 +47,7 @@ def discover(
     features: str | Path | None = None,
     ids: str | Path | None = None,
     hold_out: float | None = None,
-    method: str | None = None,
+    method: str = "auto",
     recipe: str | None = None,
     backbone: str | Path | None = None,
     backbone_arch: str | None = None,
@@ -126,13 +126,13 @@ def discover(
             fitting.check(reading.collection.train.shape)
             torch.set_num_threads(call.threads)
             clock = Clock(budget, monotonic() - began)
-            planned = plan_epochs(resolved, reading.collection, call, clock, given, chosen.free)
+            planned = plan_epochs(resolved, reading.collection, call.place, clock, given, chosen.free)
             choices, warnings = (*chosen.choices, *planned.choices), (*chosen.warnings, *planned.warnings)
             for choice in choices:
                 reporter.say(str(choice))
             run = Run.create(folder, call, planned.settings, choices, warnings)
     with _interrupted(f"interrupted; {_how_to_go_on(run)}"):
-        return _execute(run, reading, reporter)
+        return _execute(run, reading, reporter, planned.advice)
 
 
 def resume(folder: str | Path, *, device: str | None = None, verbose: bool | None = None) -> Discovery:
@@ -200,7 +200,8 @@ def read_call(call: Call, settings: Settings, reporter: Reporter) -> Reading:
     return reading if call.source.dataset else set_aside(reading, call.source.hold_out, call.seed)
 
 
-def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
+def _execute(run: Run, reading: Reading, reporter: Reporter, advice: str = "") -> Discovery:
+    """Train, and write everything; ``advice`` is what to do where training turns out to take long."""
     import torch
 
     from newfound.data.vectors import VectorStore
@@ -233,6 +234,7 @@ def _execute(run: Run, reading: Reading, reporter: Reporter) -> Discovery:
             log_every=run.settings.log_every,
             checkpoint_every=run.settings.checkpoint_every,
             cache=Path(run.call.cache),
+            advice=advice,
         )
         try:
             outcome = run_method(run.settings, reading.collection, engine)

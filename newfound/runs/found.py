@@ -6,11 +6,16 @@ import html
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from newfound.errors import UserError
 from newfound.progress import Reporter
 from newfound.runfolder import Run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from newfound.estimator import Discoverer
 
 MOST_ROWS = 50
 """Of the table of categories in a notebook."""
@@ -68,12 +73,12 @@ class Discovery:
         ]
         return [image for _, image in sorted(rows)]
 
-    def to_frame(self) -> Any:
+    def to_frame(self) -> pd.DataFrame:
         """A pandas DataFrame with the columns image, category, confidence."""
         try:
             import pandas as pd
         except ImportError:
-            raise UserError("to_frame needs pandas: pip install pandas") from None
+            raise UserError('to_frame needs pandas: pip install "newfound[pandas]"') from None
         return pd.DataFrame({"image": self.images, "category": self.categories, "confidence": self.confidence})
 
     def export(
@@ -96,7 +101,7 @@ class Discovery:
         where, reporter = Path(pile) if pile else None, Reporter.of(verbose)
         return export(self, Path(to), link=link, min_confidence=min_confidence, pile=where, reporter=reporter)
 
-    def model(self) -> Any:
+    def model(self) -> Discoverer:
         """The classifier over old and new categories, as a fitted Discoverer."""
         from newfound.estimator import load
 

@@ -1,0 +1,45 @@
+"""A script as people write it, for `mypy --strict` (make lint): every public result has a type."""
+
+from pathlib import Path
+from typing import assert_type
+
+import numpy as np
+import pandas as pd
+import torch
+
+import newfound
+from newfound import APL, Discoverer, Discovery, UserError, discover, load, resume
+
+
+def find(known: Path, pile: Path) -> None:
+    found = discover(known, pile, n_novel=12, out="run", time="20m", verbose=False)
+    assert_type(found, Discovery)
+    assert_type(found.sizes(), dict[str, int])
+    assert_type(found.images_of("novel-01"), list[str])
+    assert_type(found.to_frame(), pd.DataFrame)
+    assert_type(found.model(), Discoverer)
+    assert_type(found.export("sorted", link="symlink"), dict[str, int])
+    assert_type(resume("run"), Discovery)
+
+
+def fit(images: np.ndarray, tensor: torch.Tensor, paths: list[Path], labels: np.ndarray) -> float:
+    assert_type(APL(n_novel=3).fit(images, labels), APL)
+    model = Discoverer(n_novel=3, time=600, random_state=None).fit(images, labels)
+    assert_type(model, Discoverer)
+    assert_type(model.labels_, np.ndarray)
+    assert_type(model.novel_classes_, np.ndarray)
+    assert_type(model.n_features_in_, int)
+    assert_type(model.trust_, dict[str, float])
+    assert_type(model.predict(tensor), np.ndarray)
+    assert_type(model.predict_proba(paths), np.ndarray)
+    assert_type(model.calibrate(paths), Discoverer)
+    assert_type(load("run"), Discoverer)
+    try:
+        model.fit(paths, ["a", "b", None])
+    except UserError as error:
+        assert_type(str(error), str)
+    return model.score(images, labels)
+
+
+def misspell() -> None:
+    newfound.discver(out="run")  # type: ignore[attr-defined]
