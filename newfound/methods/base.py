@@ -187,10 +187,25 @@ def fit_background(look: Look, *names: str) -> Fit:
 
 
 def run_method(settings: Settings, collection: Collection, engine: Engine, start: Model | None = None) -> Outcome:
-    """Seed torch, fit the method of the settings, and have its model learn to tell strange images."""
+    """Seed torch, fit the method of the settings, number its novel categories by size, and have its model learn to tell
+    strange images."""
     torch.manual_seed(engine.seed)
-    outcome = get_method(settings.method)(settings).fit(collection, engine, start)
+    outcome = largest_first(get_method(settings.method)(settings).fit(collection, engine, start), collection)
     return replace(outcome, test_features=learn_strangeness(outcome, collection, engine))
+
+
+def largest_first(outcome: Outcome, collection: Collection) -> Outcome:
+    """The same outcome with the novel categories of each task numbered by the images they have, the largest first. The
+    model's head follows."""
+    sizes = np.bincount(outcome.assignments, minlength=len(outcome.model.classes))
+    order = np.arange(len(sizes))
+    for task in collection.tasks:
+        novel = collection.novel_of(task)
+        order[novel] = novel[np.argsort(-sizes[novel], kind="stable")]
+    outcome.model.head.reorder(torch.from_numpy(order).to(next(outcome.model.head.parameters()).device))
+    number = np.argsort(order)
+    earlier = {name: number[assigned] for name, assigned in outcome.earlier.items()}
+    return replace(outcome, assignments=number[outcome.assignments], earlier=earlier)
 
 
 def learn_strangeness(outcome: Outcome, collection: Collection, engine: Engine) -> Tensor | None:

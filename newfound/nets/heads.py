@@ -21,6 +21,10 @@ class Head(nn.Module):
         """The head's name and the options it was made with: what ``build_head`` makes it from again."""
         raise TypeError(f"{type(self).__name__} does not describe itself, so it cannot be saved")
 
+    def reorder(self, order: Tensor) -> None:
+        """Give the categories another order: number i becomes that which was number ``order[i]``; known ones stay."""
+        raise TypeError(f"{type(self).__name__} cannot give its categories another order")
+
 
 class DinoHead(nn.Module):
     """Outputs [n, out] of features [n, width]: an MLP to a bottleneck, unit length, and a weight-normalised layer.
@@ -115,6 +119,11 @@ class LinearClassifier(nn.Linear, Head):
     def describe(self) -> dict[str, Any]:
         return {"name": "linear"}
 
+    @torch.no_grad()
+    def reorder(self, order: Tensor) -> None:
+        self.weight.copy_(self.weight[order])
+        self.bias.copy_(self.bias[order])
+
     @property
     def rows(self) -> Tensor:
         """The weights [classes, width]."""
@@ -132,6 +141,10 @@ class CosineClassifier(UnitLinear, Head):
 
     def describe(self) -> dict[str, Any]:
         return {"name": "cosine", "temperature": self.temperature}
+
+    @torch.no_grad()
+    def reorder(self, order: Tensor) -> None:
+        self.weight.copy_(self.weight[order])
 
     def forward(self, features: Tensor) -> Tensor:
         # In bfloat16, as autocast would multiply, a cosine above .5 comes in steps of .004, a logit of .04.
@@ -167,6 +180,11 @@ class ProjectedClassifier(Head):
             "name": "projected", "known": known, "hidden": hidden, "bottleneck": bottleneck,
             "temperature": self.temperature,
         }  # fmt: skip
+
+    @torch.no_grad()
+    def reorder(self, order: Tensor) -> None:
+        known = len(self.known.weight)
+        self.novel.weight.copy_(self.novel.weight[order[known:] - known])
 
     def forward(self, features: Tensor) -> Tensor:
         with torch.autocast(features.device.type, enabled=False):

@@ -252,5 +252,5 @@ def test_the_estimator_finds_categories_with_the_papers_method(digits):
     model = Estimator(n_novel=5, domain="symbolic", settings=settings).fit(images, digits.labels)
     assert model.predict(images).shape == (270,)
     assert set(model.labels_[120:]) <= set(model.novel_classes_)
-    with pytest.raises(ValueError, match="it can be natural or symbolic"):
+    with pytest.raises(ValueError, match="it can be auto, natural or symbolic"):
         Estimator(domain="odd").fit(images, digits.labels)

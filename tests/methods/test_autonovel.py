@@ -165,6 +165,7 @@ def test_the_widened_classifier_learns_what_the_one_over_novel_categories_says(d
     assert torch.autograd.grad(parts["incremental"], list(stage.novel.parameters()), allow_unused=True) == (None, None)
 
 
+@pytest.mark.usefixtures("as_found")
 def test_incremental_learning_answers_with_the_widened_classifier_and_assigns_with_the_novel_one(digits, monkeypatch):
     stages = []
     real = Discovery.__init__
@@ -178,6 +179,7 @@ def test_incremental_learning_answers_with_the_widened_classifier_and_assigns_wi
     np.testing.assert_allclose(outcome.confidence, expected.detach().numpy(), rtol=1e-4)
 
 
+@pytest.mark.usefixtures("as_found")
 def test_without_incremental_learning_the_two_classifiers_stand_side_by_side(digits, monkeypatch):
     stages = []
     real = Discovery.__init__

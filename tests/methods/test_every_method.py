@@ -68,6 +68,9 @@ def test_it_keeps_to_each_task_saves_its_model_and_resumes_bit_for_bit_in_every_
         whole = run(name, collection, tmp_path / "whole")
     assert set(whole.assignments[:70]) <= {5, 6}
     assert set(whole.assignments[70:]) <= {7, 8, 9}
+    sizes = np.bincount(whole.assignments, minlength=10)
+    assert sizes[5] >= sizes[6]
+    assert sizes[7] >= sizes[8] >= sizes[9]
     assert whole.confidence.min() >= 0
     assert whole.confidence.max() <= 1
     assert whole.model.method == name

@@ -88,6 +88,7 @@ def test_stage_2_trains_the_encoder_that_stage_1_left(digits, monkeypatch):
 
 
 @pytest.mark.parametrize("labels", ["online", "offline"])
+@pytest.mark.usefixtures("as_found")
 def test_stage_2_learns_from_the_labels_of_prototypes_or_of_clusters(digits, monkeypatch, labels):
     changes = {"selftraining__labels": labels, "stage1__epochs": 1}
     outcome, (first, second, _) = trained_stages(monkeypatch, digits, **changes)

@@ -94,6 +94,7 @@ def test_unlabelled_images_weigh_their_cosine_to_their_prototype(digits, monkeyp
     assert outcome.figures["mean_weight"] == pytest.approx(float(second.weights[N_LABELLED:].mean()))
 
 
+@pytest.mark.usefixtures("as_found")
 def test_an_iteration_learns_from_what_the_one_before_predicts(digits, monkeypatch):
     outcome, (first, second) = begun_stages(monkeypatch, digits, stage2__lr=0.5)
     assert first.labels[N_LABELLED:].tolist() == outcome.earlier["stage1"].tolist()

@@ -213,6 +213,7 @@ def test_prototypes_have_unit_length_after_a_step(digits):
 # Which head answers
 
 
+@pytest.mark.usefixtures("as_found")
 def test_the_head_with_the_smallest_loss_of_the_last_epoch_answers(digits, tmp_path, monkeypatch):
     seen_losses, real = [], swapped.swapped_prediction
 

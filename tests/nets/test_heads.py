@@ -104,3 +104,13 @@ def test_the_cosine_classifier_gives_cosines_over_the_temperature():
 def test_an_unknown_head_is_answered_with_the_known_ones():
     with pytest.raises(ValueError, match="no head 'arc'; there are: linear, cosine, projected"):
         build_head(8, 3, "arc")
+
+
+@pytest.mark.parametrize("options", [{"name": "linear"}, {"name": "cosine"}, {"name": "projected", "known": 2}])
+def test_categories_in_another_order_have_the_same_logits(options):
+    torch.manual_seed(0)
+    net, features, order = build_head(8, 5, **options).eval(), torch.randn(6, 8), torch.tensor([0, 1, 4, 2, 3])
+    before = net(features)
+    net.reorder(order)
+    torch.testing.assert_close(net(features), before[:, order])
+    assert not torch.equal(before, before[:, order])
