@@ -16,6 +16,9 @@ from newfound.data.duplicates import leave_out_known
 from newfound.errors import UserError
 from newfound.progress import Reporter
 
+DOUBTFUL = "_doubtful"
+"""The folder that ``export`` puts images into whose category is doubtful: no category, wherever it is met again."""
+
 Listing = Callable[[Path], list[Path]]
 """Gives all files below a folder: ``list_images``, or one that remembers what it found."""
 
@@ -108,8 +111,9 @@ def read_folders(
 
 
 def _by_folder(root: Path, listing: Listing) -> tuple[dict[str, str], list[Skipped]]:
-    """The category of each file, by its name, where a category is a folder in ``root``; and the loose files."""
-    categories = [entry.name for entry in _visible(root) if _is_folder(entry)]
+    """The category of each file, by its name, where a category is a folder in ``root``; and the other files."""
+    folders = [entry.name for entry in _visible(root) if _is_folder(entry)]
+    categories = [name for name in folders if name != DOUBTFUL]
     if not categories:
         raise UserError(
             f"{str(root)!r} has no category folders: put the images of each category you know in a folder of its own "
@@ -119,7 +123,9 @@ def _by_folder(root: Path, listing: Listing) -> tuple[dict[str, str], list[Skipp
     loose = []
     for name in _names(root, listing):
         category, _, below = name.partition("/")
-        if below or category in categories:  # the latter is listed if it cannot be opened
+        if category == DOUBTFUL:
+            loose.append(Skipped(str(root / name), f"in {DOUBTFUL}, which holds images of doubtful category"))
+        elif below or category in categories:  # the latter is listed if it cannot be opened
             known[name] = category
         else:
             loose.append(Skipped(str(root / name), "not in a category folder"))

@@ -8,7 +8,7 @@ from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any
 
-from newfound.data.collection import Collection, Reading, novel_tasks
+from newfound.data.collection import Reading
 from newfound.data.digits import read_digits, read_digits_rehearsal
 from newfound.data.tasks import only_task
 from newfound.errors import UserError
@@ -203,6 +203,8 @@ class Source:
             raise UserError("--data says where a data set's files are: name the data set with --dataset")
         if self.dataset is not None and not self.data and (get := DATASETS[self.dataset].get):
             raise UserError(f"the data set {self.dataset} is read from files: give --data ROOT; {get}")
+        if self.dataset is not None and self.n_novel is not None:
+            raise UserError(f"the data set {self.dataset} says how many categories to look for: leave --novel out")
         if self.dataset is None and self.n_novel is None:
             raise UserError("say with --novel how many categories to look for")
         if self.n_novel is not None and self.n_novel < 1:
@@ -253,11 +255,7 @@ class Source:
             )
         if self.dataset is not None:
             reading = DATASETS[self.dataset].read(replace(request, root=Path(self.data) if self.data else None))
-            if self.task is not None:
-                reading = only_task(reading, self.task)
-            if self.n_novel is None:
-                return reading
-            return replace(reading, collection=_look_for(reading.collection, self.n_novel))
+            return reading if self.task is None else only_task(reading, self.task)
         from newfound.data.folder import read_folders
 
         assert self.labelled
@@ -276,11 +274,3 @@ class Source:
         )
         vars(self).pop("list_images")  # a million paths need not stay in memory while a run trains
         return reading
-
-
-def _look_for(collection: Collection, n_novel: int) -> Collection:
-    """The same collection with another number of categories to look for."""
-    if len(collection.tasks) != 1:
-        raise UserError(f"--novel {n_novel}: this data set has {len(collection.tasks)} tasks, each with its own number")
-    task = collection.tasks[0]
-    return replace(collection, tasks=novel_tasks(len(collection.classes), (task.name, n_novel, task.rows)))

@@ -54,6 +54,8 @@ class Outcome:
     labels trained the network."""
     backbone_unchanged: bool = True
     """Whether the model's own backbone gives ``backbone_features``; once tuned it gives others."""
+    taught: bool = True
+    """Whether the labels of known categories taught the method anything."""
     test_features: Tensor | None = None
     """Features [n_test, D] of the test images, for the evaluation; None where there are none."""
 

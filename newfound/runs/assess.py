@@ -40,6 +40,7 @@ def assess(folder: Path, answers: Path | None, *, device: str, reporter: Reporte
         run.write_confusion(confusion)
         if (run.folder / "report.html").exists():
             write_page(run, read_kept(run))
+    reporter.say(f"the figures are now in {run.folder}: result.json, confusion.csv and the page")
     return figures
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import torch
 from PIL import Image
 
+from newfound.data.folder import DOUBTFUL
 from newfound.data.sources import Source
 from newfound.errors import UserError
 from newfound.files import temporary_name, write_text
@@ -25,7 +26,9 @@ from newfound.runfolder import DISK_FULL, Run, format_table
 if TYPE_CHECKING:
     from newfound.runs.found import Discovery
 
-DOUBTFUL, LIST = "_doubtful", "_images.csv"
+LIST = "_images.csv"
+TABLES = (".csv", ".tsv", ".json", ".xlsx")
+"""Endings of names that are meant for a file."""
 LINKS = ("symlink", "hard")
 LONGEST = 200
 """Bytes of a name; file systems take 255, and copies elsewhere may get more around theirs."""
@@ -156,6 +159,9 @@ def _require_outside(source: Source, pile: Path | None, to: Path) -> None:
 
 
 def _require_free(to: Path) -> None:
+    if to.suffix.lower() in TABLES and not to.is_dir():
+        table = "assignments.csv in the run folder is the table of categories"
+        raise UserError(f"--to {to} looks like a file, and export makes a folder of images: name one; {table}")
     with _usable(to):
         if to.exists() and not to.is_dir():
             raise UserError(f"--to {to} is a file: name a folder that is new or empty")

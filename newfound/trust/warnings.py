@@ -26,7 +26,12 @@ def doubts(collection: Collection, outcome: Outcome, gauges: dict[str, float]) -
         few = f"{collection.n_unlabelled} images for {collection.n_novel} categories"
         warnings["few"] = f"the pile has {few}: with fewer than {FEW} a category many will be wrong"
     poor, learns = int((known < FEW_KNOWN).sum()), outcome.backbone_features is None
-    if poor and learns:
+    if len(known) == 1 and outcome.taught:
+        warnings["one known"] = (
+            "only one category is known, and what tells categories apart is learned from two or more: label another "
+            "one, or take a method that learns without labels, such as simclr"
+        )
+    if poor and learns and outcome.taught:
         warnings["few known"] = (
             f"{poor} of the {len(known)} known categories have fewer than {FEW_KNOWN} images: they say little of what "
             "may vary within a category"

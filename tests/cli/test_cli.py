@@ -1,4 +1,5 @@
 import errno
+import io
 import json
 import resource
 import subprocess
@@ -11,6 +12,8 @@ from PIL import Image
 
 from newfound.cli import main as cli
 from newfound.errors import Diverged
+from newfound.progress import Reporter
+from newfound.runs.assess import assess
 
 QUICK = ["--method", "kmeans", "--set", "stage1.epochs=2"]
 
@@ -111,6 +114,10 @@ def test_a_folder_becomes_categories_in_one_command(folders, monkeypatch, capsys
     assert accuracy > 0.9
     assert json.loads((out / "result.json").read_text())["unlabelled"]["accuracy"] == accuracy
 
+    said = io.StringIO()
+    assess(out, truth, device="cpu", reporter=Reporter(stream=said))
+    assert said.getvalue().startswith(f"the figures are now in {out}: result.json")
+
     status, _, errors = called(["evaluate", out], monkeypatch, capsys)
     assert status == 2
     assert "nobody told" in errors
@@ -165,7 +172,7 @@ def wrong_calls(folder, finished):
         "give --labelled and --unlabelled folders": ["discover", *out],
         "say with --novel": ["discover", *here, *out],
         "at least one category": ["discover", *here, "--novel", 0, *out],
-        "cannot find 5,000 novel categories": [*digits, "--novel", 5000, *out],
+        "leave --novel out": [*digits, "--novel", 3, *out],
         "no setting stage9": [*digits, "--set", "stage9.epochs=1", *out],
         "cannot be tuned": ["discover", *features, "--novel", 2, "--set", "tune.blocks=1", *out],
         "there is no recipe": [*digits, "--recipe", "none", *out],

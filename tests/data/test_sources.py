@@ -5,7 +5,7 @@ import os
 
 import pytest
 from PIL import Image
-from reference.publishers import write_cifar10, write_cifar100, write_omniglot
+from reference.publishers import write_cifar100, write_omniglot
 
 from newfound.data import cifar, omniglot
 from newfound.data.sources import DATASETS, Request, Source
@@ -67,7 +67,8 @@ def test_a_root_goes_with_a_data_set_only():
         ({"dataset": "digits", "labelled": "known"}, "either dataset or labelled"),
         ({"dataset": "cifar11"}, "there is no data set cifar11; there are: digits, digits-rehearsal, cifar10"),
         ({"labelled": "known", "unlabelled": "pile"}, "say with n_novel"),
-        ({"dataset": "digits", "n_novel": 0}, "at least one category"),
+        ({"dataset": "digits", "n_novel": 3}, "says how many categories to look for: leave n_novel out"),
+        ({"labelled": "known", "unlabelled": "pile", "n_novel": 0}, "at least one category"),
     ],
 )
 def test_calls_that_make_no_sense_are_refused(source, complaint):
@@ -105,14 +106,6 @@ def test_each_name_of_cifar100_has_its_split(tmp_path, monkeypatch, name, labell
     assert (collection.n_labelled, collection.n_novel, len(collection.test)) == (labelled, novel, tested)
 
 
-def test_cifar10_takes_another_number_of_categories_to_look_for_if_told(tmp_path, monkeypatch):
-    write_cifar10(tmp_path)
-    shrink(monkeypatch, cifar, layout=dataclasses.replace(cifar.CIFAR10, train_per_class=10, test_per_class=2))
-    root = str(tmp_path)
-    assert Source(dataset="cifar10", data=root).read(REQUEST).collection.n_novel == 5
-    assert Source(dataset="cifar10", data=root, n_novel=7).read(REQUEST).collection.n_novel == 7
-
-
 def test_omniglot_is_read_in_the_size_and_through_the_cache_of_the_request(tmp_path, monkeypatch):
     write_omniglot(tmp_path / "root", "images_background", {"Greek": 2}, drawings=3)
     write_omniglot(tmp_path / "root", "images_evaluation", {"Angelic": 2, "Keble": 2}, drawings=3)
@@ -126,8 +119,6 @@ def test_omniglot_is_read_in_the_size_and_through_the_cache_of_the_request(tmp_p
     request = dataclasses.replace(REQUEST, size=16, cache=tmp_path / "cache")
     assert source.read(request).collection.train.shape == (1, 16, 16)
     assert os.listdir(tmp_path / "cache")
-    with pytest.raises(UserError, match="has 2 tasks, each with its own number"):
-        dataclasses.replace(source, n_novel=3).read(request)
 
 
 @pytest.mark.parametrize("subset", "ABC")

@@ -74,11 +74,6 @@ def test_every_figure_is_there(found):
     assert result["versions"]["torch"]
 
 
-def test_another_number_of_categories_can_be_looked_for(tmp_path):
-    found = newfound.discover(dataset="digits", method="kmeans", n_novel=3, out=tmp_path / "run", settings=QUICK)
-    assert len(found.sizes()) == 3
-
-
 def test_numbers_of_numpy_make_a_run_that_can_be_opened_again(folders, tmp_path):
     numbers = {"n_novel": np.int64(2), "seed": np.uint8(3), "threads": np.int32(1), "hold_out": np.float64(0.25)}
     found = newfound.discover(**folders | numbers, method="kmeans", out=tmp_path / "run")

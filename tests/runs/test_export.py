@@ -15,6 +15,7 @@ from PIL import Image
 import newfound
 from newfound import UserError
 from newfound.cli import main as cli
+from newfound.data.folder import read_folders
 from newfound.data.sources import Source
 from newfound.files import write_json
 from newfound.plan.call import Call
@@ -84,6 +85,21 @@ def test_links_point_to_the_originals(found, tmp_path):
     assert not (tmp_path / "hard" / "novel-02" / "b.png").is_symlink()
 
 
+def test_doubtful_images_of_an_export_are_no_category_of_the_next_run(found, tmp_path):
+    for number, image in enumerate(found.images):
+        Image.new("RGB", (8, 8), (number, 0, 0)).save(tmp_path / "pile" / image)
+    found.export(tmp_path / "sorted", min_confidence=0.5)
+    pile = tmp_path / "more"
+    pile.mkdir()
+    Image.new("RGB", (8, 8), "teal").save(pile / "x.png")
+    reading = read_folders(tmp_path / "sorted", pile, n_novel=1, size=8, seed=0)
+    assert reading.collection.classes == ("novel-01",)
+    assert {Path(skip.file).name: skip.reason for skip in reading.skipped} == {
+        "b.png": "in _doubtful, which holds images of doubtful category",
+        "_images.csv": "not in a category folder",
+    }
+
+
 def test_doubtful_images_have_a_folder_of_their_own(found, tmp_path):
     assert found.export(tmp_path / "sorted", min_confidence=0.5) == {"_doubtful": 1, "novel-01": 2}
     assert (tmp_path / "sorted" / "_doubtful" / "b.png").is_file()
@@ -140,6 +156,12 @@ def test_many_files_of_one_name_are_told_apart(tmp_path):
     found = make_run(tmp_path, {f"{i}/x.png": ("novel-01", 0.9) for i in range(300)} | {"x-2.png": ("novel-01", 0.9)})
     assert found.export(tmp_path / "sorted") == {"novel-01": 301}
     assert sorted(images_in(tmp_path / "sorted").values()) == sorted(tree(tmp_path / "pile").values())
+
+
+def test_a_name_for_a_table_is_refused(found, tmp_path):
+    with pytest.raises(UserError, match=r"^to .*out\.csv looks like a file, .* assignments\.csv in the run folder"):
+        found.export(tmp_path / "out.csv")
+    assert not (tmp_path / "out.csv").exists()
 
 
 def fill(to):

@@ -37,12 +37,13 @@ def situation(*, apart, known=8, novel=4, each=15, sizes=None):
     return collection, outcome
 
 
-def told(method=None, assigned=None, learns=False, **how):
+def told(method=None, assigned=None, learns=False, taught=True, **how):
     """The gauges and the warnings of a situation, by what they are about; ``assigned`` changes what was found, and
-    where the network ``learns`` there are no features that no label has touched."""
+    where the network ``learns`` there are no features that no label has touched. Labels have ``taught`` it or not."""
     collection, outcome = situation(**how)
     outcome = replace(outcome, assignments=assigned(collection, outcome)) if assigned else outcome
     outcome = replace(outcome, backbone_features=None) if learns else outcome
+    outcome = replace(outcome, taught=taught)
     gauges = gauge(collection, outcome, method or FeatureAPL(FeatureAPL.Settings()), seed=0)
     return gauges, doubts(collection, outcome, gauges)
 
@@ -105,6 +106,13 @@ def test_a_large_category_cut_in_two_is_told_by_the_names_of_its_halves():
 def test_a_network_that_no_label_taught_is_not_doubted_for_few_known_images_or_a_large_category():
     assert "few known" not in told(apart=3, each=4)[1]
     assert "largest" not in told(apart=3, sizes=[90, 20, 2, 1])[1]
+
+
+def test_one_known_category_and_few_known_images_are_told_where_labels_teach():
+    assert told(apart=3, known=1)[1]["one known"].startswith("only one category is known")
+    assert "one known" not in told(apart=3, known=2)[1]
+    assert "one known" not in told(apart=3, known=1, learns=True, taught=False)[1]
+    assert "few known" not in told(apart=3, each=4, learns=True, taught=False)[1]
 
 
 def test_parted_is_the_share_of_the_nearest_images_that_are_of_the_same_category():

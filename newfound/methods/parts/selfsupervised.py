@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
@@ -58,7 +59,8 @@ class LearnAndCluster(Method):
     def fit(self, collection: Collection, engine: Engine, start: Model | None = None) -> Outcome:
         encoder = make_encoder(self.settings.network, collection, start)
         engine.train(SelfSupervised("stage1", encoder, self.settings.method, collection, self.settings))
-        return cluster_outcome(encoder, collection, self.settings.cluster, engine, method=self.settings.method)
+        outcome = cluster_outcome(encoder, collection, self.settings.cluster, engine, method=self.settings.method)
+        return replace(outcome, taught=False)
 
     @classmethod
     def fitted(cls, look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
