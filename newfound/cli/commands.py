@@ -10,7 +10,7 @@ import typer
 
 from newfound._version import __version__
 from newfound.cli.app import App, to_the_end
-from newfound.cli.printing import print_discovery, print_figures, print_methods, print_summary, write
+from newfound.cli.printing import print_discovery, print_figures, print_folders, print_methods, print_summary, write
 from newfound.errors import UserError
 from newfound.progress import Reporter
 
@@ -30,6 +30,7 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no r
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
 Cache = Annotated[Path | None, typer.Option(help="Where decoded images are kept; by default the user's cache folder.")]
+Link = Annotated[str | None, typer.Option(help="Links of the kind symlink or hard instead of copies.")]
 DataName = Annotated[str, typer.Argument(metavar="NAME", help="See `newfound data list`.")]
 Method = Annotated[str, typer.Option(help="See `newfound methods`.")]
 
@@ -184,6 +185,10 @@ def predict(
     run: RunFolder,
     images: Annotated[list[Path], typer.Argument(help="Images, folders of images, or - for a list on standard input.")],
     out: Annotated[Path | None, typer.Option(help="A CSV file to write, instead of standard output.")] = None,
+    to: Annotated[
+        Path | None, typer.Option(help="A folder to make: copies of the images, in a folder for each category.")
+    ] = None,
+    link: Link = None,
     probabilities: Annotated[bool, typer.Option("--probabilities", help="A column for every category.")] = False,
     reject: Annotated[
         float | None,
@@ -198,14 +203,28 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Name the category, old or new, of images the run has never seen."""
+    from newfound.runs.export import check_target, export_predictions
     from newfound.runs.predict import Predictor, as_mapping, as_tables, read_paths, write_table
 
     def work() -> None:
         paths, others = read_paths(images), read_paths(calibrate or ())
         if out and out.resolve().is_relative_to(run.resolve()):
             raise UserError(f"--out {out} lies in the run, whose files are its own: choose another place")
+        if to:
+            check_target(to, [*paths, *others, run], link)
+        elif link:
+            raise UserError("--link is for --to: name the folder to make")
         predictor = Predictor(run, device=device, reporter=Reporter(quiet), reject=reject, calibrate=others)
+        if to and not predictor.takes_images:
+            raise UserError("--to is for images, and this run was made of features: leave it out")
         found = predictor.predict(paths)
+        if to:
+            made = list(found)
+            folders = export_predictions(made, [*paths, *others, run], to, link=link, reporter=Reporter(quiet))
+            if not out:
+                print_folders(to, folders, as_json)
+                return
+            found = iter(made)
         if out:
             summary = write_table(out, [*paths, *others], found, predictor.columns(probabilities))
             print_summary(summary, as_json)
@@ -223,7 +242,7 @@ def predict(
 def export(
     run: RunFolder,
     to: Annotated[Path, typer.Option(help="The folder to make, with a folder for each category.")],
-    link: Annotated[str | None, typer.Option(help="symlink or hard: links instead of copies.")] = None,
+    link: Link = None,
     min_confidence: Annotated[float, typer.Option(help="Less sure images go to the folder _doubtful.")] = 0.0,
     pile: Annotated[Path | None, typer.Option(help="Where the pile is now, if it has moved.")] = None,
     quiet: Quiet = False,
@@ -237,12 +256,7 @@ def export(
         found = Discovery.of(Run.open(run))
         return found.export(to, link=link, min_confidence=min_confidence, pile=pile, verbose=not quiet)
 
-    folders = to_the_end(work)
-    if as_json:
-        print(json.dumps({"to": str(to), "folders": folders}))
-        return
-    for name, images in folders.items():
-        write(f"{to / name}  {images:,} images\n")
+    print_folders(to, to_the_end(work), as_json)
 
 
 @app.command()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from newfound.progress import visible
@@ -46,6 +47,15 @@ def print_summary(summary: dict[str, Any], as_json: bool) -> None:
     if "rejected" in summary:
         print(f"{summary['rejected']:,} of {summary['images']:,} images fit no category")
     write(f"{summary['out']}: the category of every image\n")
+
+
+def print_folders(to: Path, folders: dict[str, int], as_json: bool) -> None:
+    """The folders that images were laid out in."""
+    if as_json:
+        print(json.dumps({"to": str(to), "folders": folders}))
+        return
+    for name, images in folders.items():
+        write(f"{to / name}  {images:,} images\n")
 
 
 def print_figures(figures: dict[str, Any]) -> None:

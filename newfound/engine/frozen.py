@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
@@ -43,7 +43,7 @@ def frozen_features(
     Always in float32. After an interruption the batches that remain are those of an uninterrupted run.
     """
     digests = [row.tobytes() for row in images.digests()]
-    kept = _Kept(cache, identity, images, device, reporter)
+    kept = Kept(cache, identity, images.shape, device, reporter)
     known = kept.read()
     new = _first_of(digests, known)
     network.to(device).eval()
@@ -57,11 +57,26 @@ def frozen_features(
     return torch.from_numpy(np.stack([known[digest] for digest in digests])).to(device)
 
 
+@torch.no_grad()
+def recalled_features(
+    network: nn.Module, images: ImageStore, device: torch.device, kept: Kept, *, of: Callable[[Tensor], Tensor]
+) -> Tensor:
+    """The same as ``frozen_features``, of which those that are kept are looked up; new ones are not kept."""
+    digests = [row.tobytes() for row in images.digests()]
+    known = kept.find(digests)
+    new = _first_of(digests, known)
+    network.to(device).eval()
+    if len(new):
+        computed = _compute(of, images, new, device, Progress("", len(new), "images")).numpy()
+        known |= dict(zip((digests[row] for row in new.tolist()), computed, strict=True))
+    return torch.from_numpy(np.stack([known[digest] for digest in digests])).to(device)
+
+
 def uncomputed(
     images: ImageStore, device: torch.device, reporter: Reporter, *, identity: str, cache: Path | None
 ) -> Tensor:
     """The rows of the images whose features ``frozen_features`` would compute: each that is not kept, once."""
-    known = _Kept(cache, identity, images, device, reporter).read()
+    known = Kept(cache, identity, images.shape, device, reporter).read()
     return _first_of([row.tobytes() for row in images.digests()], known)
 
 
@@ -100,31 +115,52 @@ def _compute(
     return torch.cat(features)[: len(rows)]
 
 
-class _Kept:
+class Kept:
     """The folder features-KEY/ of the cache: files with the digests [n, 16] of images and their features [n, D].
 
     A cache that cannot be written to, or a file in it that cannot be read, costs time and no more.
     """
 
     def __init__(
-        self, cache: Path | None, identity: str, images: ImageStore, device: torch.device, reporter: Reporter
+        self,
+        cache: Path | None,
+        identity: str,
+        shape: tuple[int, int, int],
+        device: torch.device,
+        reporter: Reporter,
     ) -> None:
-        key = f"{FORMAT} {identity} {device.type} {images.shape}"
+        key = f"{FORMAT} {identity} {device.type} {shape}"
         name = hashlib.blake2b(key.encode(), digest_size=16).hexdigest()
         self.folder = cache / f"features-{name}" if cache else None
         self.reporter = reporter
+        self._shard_of: dict[bytes, Path] | None = None
 
     def read(self) -> dict[bytes, np.ndarray]:
         """Every feature [D] that is there, by the digest of its image."""
         found: dict[bytes, np.ndarray] = {}
-        for path in sorted(self.folder.glob("*.safetensors")) if self.folder else ():
-            try:
-                tensors = load(path.read_bytes())
-                names = [row.tobytes() for row in tensors["digests"].numpy()]
-                found |= dict(zip(names, tensors["features"].numpy(), strict=True))
-            except (OSError, SafetensorError, KeyError, ValueError) as error:
-                self.reporter.warn(f"{path} cannot be read ({error}); its features are computed again")
+        for path in self._shards():
+            found |= self._read_shard(path)
         return found
+
+    def find(self, digests: Iterable[bytes]) -> dict[bytes, np.ndarray]:
+        """The features [D] that are there of images with these digests; no others are in memory afterwards."""
+        if self._shard_of is None:
+            self._shard_of = {digest: path for path in self._shards() for digest in _digests_in(path)}
+        wanted = {digest: self._shard_of[digest] for digest in digests if digest in self._shard_of}
+        shards = {path: self._read_shard(path) for path in set(wanted.values())}
+        return {digest: shards[path][digest] for digest, path in wanted.items() if digest in shards[path]}
+
+    def _shards(self) -> list[Path]:
+        return sorted(self.folder.glob("*.safetensors")) if self.folder else []
+
+    def _read_shard(self, path: Path) -> dict[bytes, np.ndarray]:
+        try:
+            tensors = load(path.read_bytes())
+            names = [row.tobytes() for row in tensors["digests"].numpy()]
+            return dict(zip(names, tensors["features"].numpy(), strict=True))
+        except (OSError, SafetensorError, KeyError, ValueError) as error:
+            self.reporter.warn(f"{path} cannot be read ({error}); its features are computed again")
+            return {}
 
     def add(self, names: list[bytes], features: np.ndarray) -> None:
         if self.folder is None:
@@ -138,3 +174,12 @@ class _Kept:
         except OSError as error:
             self.reporter.warn(f"features cannot be kept in {self.folder}: {error.strerror}")
             self.folder = None
+
+
+def _digests_in(path: Path) -> list[bytes]:
+    """The digests of a shard, whose features are left on disk; none of one that cannot be read."""
+    try:
+        with safe_open(path, "numpy") as shard:
+            return [row.tobytes() for row in shard.get_tensor("digests")]
+    except (OSError, SafetensorError):
+        return []

@@ -113,6 +113,11 @@ class Method(ABC):
         """What takes the time where no plan is stretched, and how many seconds it takes."""
         return "reading images", 0.0
 
+    def kept_as(self) -> str:
+        """The digest under which the features of the model's backbone are kept in the cache; "" where they are not,
+        since the network was trained."""
+        return ""
+
     def cluster(self, features: Tensor, k: int, seed: int) -> Tensor:
         """``k`` clusters [n] of features [n, D], found as the method finds them: for the gauge of stability."""
         return cluster(features, k, getattr(self.settings, "cluster", ClusterSettings()), seed).labels

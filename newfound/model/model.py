@@ -73,16 +73,19 @@ class Model(nn.Module):
 
     def judge(self, images: Tensor) -> Tensor:
         """Logits, and in a last column how strange each image is (0 where nothing tells): [N, known + novel + 1]."""
-        features, strange = self._examine(images)
+        return self.judge_backbone(self.encoder.backbone_features(images))
+
+    def judge_backbone(self, backbone: Tensor) -> Tensor:
+        """What ``judge`` says of images whose backbone features [N, D] are given."""
+        features, strange = self._examine(backbone)
         return torch.cat([self.logits(features), strange[:, None]], 1)
 
     def examine(self, images: Tensor) -> Tensor:
         """Features, and in a last column how strange each image is (0 where nothing tells): [N, D + 1]."""
-        features, strange = self._examine(images)
+        features, strange = self._examine(self.encoder.backbone_features(images))
         return torch.cat([features, strange[:, None]], 1)
 
-    def _examine(self, images: Tensor) -> tuple[Tensor, Tensor]:
-        backbone = self.encoder.backbone_features(images)
+    def _examine(self, backbone: Tensor) -> tuple[Tensor, Tensor]:
         features = self._features(backbone).float()
         strange = features.new_zeros(len(features))
         if self.strangeness:

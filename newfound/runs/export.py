@@ -1,4 +1,4 @@
-"""Laying the pile out in folders, one for each category; the originals stay where they are."""
+"""Laying images out in folders, one for each category; the originals stay where they are."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from newfound.runfolder import DISK_FULL, Run, format_table
 
 if TYPE_CHECKING:
     from newfound.runs.found import Discovery
+    from newfound.runs.predict import Prediction
 
 LIST = "_images.csv"
 TABLES = (".csv", ".tsv", ".json", ".xlsx")
@@ -34,7 +35,7 @@ LONGEST = 200
 """Bytes of a name; file systems take 255, and copies elsewhere may get more around theirs."""
 
 Put = Callable[[int, Path], None]
-"""Puts the image of a row of assignments.csv at a path."""
+"""Puts the image of that number at a path."""
 
 _UNSAFE = re.compile(r'[\x00-\x1f\x7f/\\:*?"<>|]')
 _RESERVED = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³])(\..*)?", re.IGNORECASE)
@@ -57,21 +58,58 @@ def export(
     run = Run.open(found.folder)
     _check_options(run.call.source, link, min_confidence, pile)
     to = Path(os.path.realpath(to))
-    _require_outside(run.call.source, pile, to)
+    source = run.call.source
+    _require_outside([Path(root) for root in (source.labelled, source.unlabelled, pile) if root], to)
     _require_free(to)
     put, names = _files(found, run.call.source, pile, link, to) if _has_files(run) else _pictures(found, run, reporter)
     sure = [confidence >= min_confidence for confidence in found.confidence]
     folder_of = safe_names(found.categories, taken=(DOUBTFUL, LIST))
     folders = [folder_of[name] if s else DOUBTFUL for name, s in zip(found.categories, sure, strict=True)]
+    rows = zip(found.images, found.categories, found.confidence, strict=True)
+    return _lay_out(to, folders, names, put, list(rows), reporter)
+
+
+def export_predictions(
+    found: Sequence[Prediction], given: Sequence[Path], to: Path, *, link: str | None = None, reporter: Reporter
+) -> dict[str, int]:
+    """Put the images of predictions, from the files and folders ``given``, into the new folder ``to``, as ``export``
+    does those of a pile; rejected ones go to ``DOUBTFUL``. Gives the number of images in each folder."""
+    check_target(to, given, link)
+    to, files = Path(os.path.realpath(to)), [Path(os.path.realpath(one.image)) for one in found]
+    folder_of = safe_names([one.category for one in found], taken=(DOUBTFUL, LIST))
+    folders = [DOUBTFUL if one.rejected else folder_of[one.category] for one in found]
+    rows = [(one.image, one.category, one.confidence) for one in found]
+    names = [Path(one.image).name for one in found]
+    return _lay_out(to, folders, names, _putter(files, link, to), rows, reporter)
+
+
+def check_target(to: Path, given: Sequence[Path], link: str | None) -> None:
+    """Stop if images from the files and folders ``given`` cannot be laid out in the folder ``to``."""
+    _check_link(link)
+    to = Path(os.path.realpath(to))
+    _require_outside(given, to)
+    _require_free(to)
+
+
+def _lay_out(
+    to: Path,
+    folders: Sequence[str],
+    names: Sequence[str],
+    put: Put,
+    rows: Sequence[tuple[str, str, float]],
+    reporter: Reporter,
+) -> dict[str, int]:
+    """Put image after image into its folder below ``to``, and list them with their ``rows``: image, category and
+    confidence."""
     places = _places(folders, names)
     with _laid_out(to) as new, reporter.task("exporting", len(places)) as task:
         for folder in dict.fromkeys(folders):
             (new / folder).mkdir()
-        for row, place in enumerate(places):
-            put(row, new / place)
+        for number, place in enumerate(places):
+            put(number, new / place)
             task.advance(1)
-        rows = zip(places, found.images, found.categories, map("{:.6f}".format, found.confidence), strict=True)
-        write_text(new / LIST, format_table(["file", "image", "category", "confidence"], sorted(rows)))
+        lines = [(place, *row[:2], f"{row[2]:.6f}") for place, row in zip(places, rows, strict=True)]
+        write_text(new / LIST, format_table(["file", "image", "category", "confidence"], sorted(lines)))
     return dict(sorted(Counter(folders).items()))
 
 
@@ -134,8 +172,7 @@ def _places(folders: Sequence[str], names: Sequence[str]) -> list[str]:
 
 
 def _check_options(source: Source, link: str | None, min_confidence: float, pile: Path | None) -> None:
-    if link is not None and link not in LINKS:
-        raise UserError(f"--link {link}: it can be {' or '.join(LINKS)}; without it images are copied")
+    _check_link(link)
     if not 0 <= min_confidence <= 1:
         raise UserError(f"--min-confidence {min_confidence}: it has to be from 0 to 1")
     if source.features:
@@ -147,14 +184,19 @@ def _check_options(source: Source, link: str | None, min_confidence: float, pile
         raise UserError(f"--pile {pile} is not a folder: say where the unlabelled images are")
 
 
+def _check_link(link: str | None) -> None:
+    if link is not None and link not in LINKS:
+        raise UserError(f"--link {link}: it can be {' or '.join(LINKS)}; without it images are copied")
+
+
 def _has_files(run: Run) -> bool:
     return run.call.source.dataset is None
 
 
-def _require_outside(source: Source, pile: Path | None, to: Path) -> None:
+def _require_outside(images: Sequence[Path], to: Path) -> None:
     """Stop if the new folder would lie among the images: the next run would read them twice."""
-    for root in (source.labelled, source.unlabelled, pile):
-        if root and to.is_relative_to(os.path.realpath(root)):
+    for root in images:
+        if to.is_relative_to(os.path.realpath(root)):
             raise UserError(f"--to {to} lies inside {root}, among the images: choose a place outside")
 
 
@@ -182,6 +224,11 @@ def _files(found: Discovery, source: Source, pile: Path | None, link: str | None
             f"{len(missing):,} of the {len(files):,} images are not in {root} any more, such as {missing[0].name!r}: "
             "if the pile has moved, say where it is with --pile"
         )
+    return _putter(files, link, to), [file.name for file in files]
+
+
+def _putter(files: Sequence[Path], link: str | None, to: Path) -> Put:
+    """How to put files somewhere below ``to``: as copies, for which there has to be room, or as links."""
     if link is None:
         _require_space(files, to)
 
@@ -193,7 +240,7 @@ def _files(found: Discovery, source: Source, pile: Path | None, link: str | None
         else:
             shutil.copy2(files[row], place)
 
-    return put, [file.name for file in files]
+    return put
 
 
 def _link_hard(file: Path, place: Path) -> None:

@@ -21,8 +21,10 @@ from newfound.data.store import ImageStore
 from newfound.data.vectors import VectorStore
 from newfound.engine.device import pick_device
 from newfound.engine.features import read_features
+from newfound.engine.frozen import Kept, recalled_features
 from newfound.errors import UserError
 from newfound.files import new_file
+from newfound.methods import get_method
 from newfound.model import Model, load_model
 from newfound.progress import Reporter
 from newfound.runfolder import Run, format_table
@@ -58,14 +60,21 @@ class Predictor:
         reject: float | None = None,
         calibrate: Sequence[Path] = (),
     ) -> None:
-        self.model = load_model(Run.open(folder).model_folder())
+        run = Run.open(folder)
+        self.model = load_model(run.model_folder())
         self.device, self.reporter, self.reject = pick_device(device), reporter, reject
+        self._kept = self._find_kept(run)
         if calibrate and reject is None:
             raise UserError("--calibrate is for --reject: say with it which share may be rejected, such as 0.05")
         if reject is not None:
             if calibrate:
                 self._calibrate(calibrate)
             require_calibrated(self.model, reject)
+
+    @property
+    def takes_images(self) -> bool:
+        """Whether the model was made of images; of features otherwise."""
+        return self.model.encoder.network != "features"
 
     def predict(self, paths: Sequence[Path]) -> Iterator[Prediction]:
         """A prediction for every readable image among files and folders, in the order given, as they are made."""
@@ -94,10 +103,26 @@ class Predictor:
 
     def _judge(self, paths: Sequence[Path]) -> Iterator[tuple[list[str], Tensor]]:
         """Names of some images and what the model says of them, [n, classes + 1]; only some are in memory at a time."""
-        given = self.model.encoder.network == "features"
-        for names, images in _given_features(self.model, paths) if given else self._images(paths):
-            quiet = Reporter(quiet=True)
-            yield names, read_features(self.model, images, self.device, quiet, title="", of=self.model.judge).cpu()
+        read = self._images(paths) if self.takes_images else _given_features(self.model, paths)
+        for names, images in read:
+            yield names, self._judge_images(images).cpu()
+
+    def _judge_images(self, images: ImageStore) -> Tensor:
+        model, quiet = self.model, Reporter(quiet=True)
+        if self._kept is None:
+            return read_features(model, images, self.device, quiet, title="", of=model.judge)
+        of = model.encoder.backbone_features
+        backbone = recalled_features(model, images, self.device, self._kept, of=of)
+        with torch.no_grad():
+            return torch.cat([model.judge_backbone(some) for some in backbone.split(BLOCK)])
+
+    def _find_kept(self, run: Run) -> Kept | None:
+        """Where the run keeps the features of its network, if others trained that and it is still the same."""
+        identity, encoder = get_method(run.settings.method)(run.settings).kept_as(), self.model.encoder
+        if not identity or not self.takes_images:
+            return None
+        shape = encoder.channels, encoder.size, encoder.size
+        return Kept(Path(run.call.cache), identity, shape, self.device, self.reporter)
 
     def _images(self, paths: Sequence[Path]) -> Iterator[tuple[list[str], ImageStore]]:
         """The readable images among files and folders, with their names; of the others a warning says why not."""

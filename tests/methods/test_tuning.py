@@ -135,11 +135,34 @@ def test_the_model_holds_what_was_tuned_and_the_cache_what_was_not(folders, tmp_
     predictor = Predictor(tuned.folder, device="cpu", reporter=Reporter(quiet=True))
     assert not predictor.model.strangeness_of_backbone  # of the network before it was tuned, the model knows nothing
     assert Predictor(plain.folder, device="cpu", reporter=Reporter(quiet=True)).model.strangeness_of_backbone
+    assert predictor._kept is None
     category = dict(zip(tuned.images, zip(tuned.categories, tuned.confidence, strict=True), strict=True))
     for row in predictor.predict([tmp_path / "pile"]):
         name, confidence = category[row.image.removeprefix(f"{tmp_path}/pile/")]
         assert row.category in (name, "red", "blue")
         assert row.category != name or row.confidence <= confidence + 1e-4
+
+
+def test_predicting_looks_up_what_the_run_has_kept_of_a_frozen_network(folders, tmp_path, monkeypatch):
+    found = discover(**folders, out=tmp_path / "run")
+
+    def predict(*paths):
+        rows = Predictor(found.folder, device="cpu", reporter=Reporter(quiet=True)).predict(paths)
+        return [(row.image, row.category, row.confidence) for row in rows]
+
+    with monkeypatch.context() as patch:
+        patch.setattr("newfound.engine.frozen._compute", lambda *_: pytest.fail("what is kept was computed anew"))
+        recalled = predict(tmp_path / "pile")
+    kept = {path: path.read_bytes() for path in (tmp_path / "user-cache").rglob("features-*/*")}
+    for path in kept:
+        path.unlink()
+    for one, other in zip(recalled, predict(tmp_path / "pile"), strict=True):
+        assert one[:2] == other[:2]
+        assert one[2] == pytest.approx(other[2], abs=1e-5)
+    assert not any((tmp_path / "user-cache").rglob("features-*/*")), "predicting keeps nothing"
+    for path, content in kept.items():
+        path.write_bytes(content[:-1])
+    assert [row[:2] for row in predict(tmp_path / "pile")] == [row[:2] for row in recalled]
 
 
 def test_a_run_stopped_while_it_tunes_resumes_bit_for_bit(folders, tmp_path, monkeypatch):

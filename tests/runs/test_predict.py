@@ -4,6 +4,8 @@ import json
 import os
 import shutil
 import sys
+from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +16,9 @@ import newfound
 from newfound import UserError
 from newfound.cli import main as cli
 from newfound.model import load_model
+from newfound.progress import Reporter
+from newfound.runs.export import export_predictions
+from newfound.runs.predict import Prediction
 
 TINY = {"network": "tiny", "data.size": 8, "stage1.epochs": 2, "stage1.batch": 8}
 
@@ -221,6 +226,42 @@ def test_what_is_no_plain_file_is_never_replaced(run, folders, monkeypatch, caps
     assert (tmp_path / "pipe").is_fifo()
 
 
+@pytest.mark.parametrize("link", [None, "symlink"])
+def test_images_are_laid_out_by_the_category_they_are_given(link, run, folders, monkeypatch, capsys, tmp_path):
+    named = json.loads(called(["predict", run, folders / "new", "--json", "--quiet"], monkeypatch, capsys)[1])
+    words = [
+        "predict",
+        run,
+        folders / "new",
+        "--to",
+        tmp_path / "sorted",
+        "--quiet",
+        *(["--link", link] if link else []),
+    ]
+    status, printed, errors = called(words, monkeypatch, capsys)
+    assert status == 0, errors
+    for row in named:
+        place = tmp_path / "sorted" / row["category"] / Path(row["image"]).name
+        assert place.read_bytes() == Path(row["image"]).read_bytes()
+        assert place.is_symlink() == (link == "symlink")
+    counts = Counter(row["category"] for row in named)
+    assert printed == "".join(f"{tmp_path / 'sorted' / name}  {counts[name]} images\n" for name in sorted(counts))
+    assert (tmp_path / "sorted" / "_images.csv").read_text().startswith("file,image,category,confidence\n")
+
+
+def test_rejected_images_are_laid_out_as_doubtful(tmp_path):
+    files = [tmp_path / name for name in ("a.png", "b.png")]
+    for file in files:
+        file.write_bytes(b"image")
+    found = [
+        Prediction(str(file), "cat", 0.9, [], 0.01, rejected)
+        for file, rejected in zip(files, (False, True), strict=True)
+    ]
+    made = export_predictions(found, [], tmp_path / "sorted", reporter=Reporter(quiet=True))
+    assert made == {"_doubtful": 1, "cat": 1}
+    assert (tmp_path / "sorted" / "_doubtful" / "b.png").is_file()
+
+
 def test_images_to_calibrate_with_may_be_given(run, folders, monkeypatch, capsys):
     words = ["predict", run, folders / "new", "--reject", 0.2, "--calibrate", folders / "pile", "--json", "--quiet"]
     status, out, _ = called(words, monkeypatch, capsys)
@@ -243,6 +284,10 @@ def test_images_to_calibrate_with_may_be_given(run, folders, monkeypatch, capsys
         (["{new}", "--out", "{new}/no/such/file.csv"], "in a folder that does not exist"),
         (["{new}", "--out", "{new}/1.png"], "1.png is one of the images"),
         (["{new}", "--out", "{run}/assignments.csv"], "lies in the run"),
+        (["{new}", "--to", "{new}/sorted"], "lies inside .*new, among the images"),
+        (["{new}", "--to", "{run}/sorted"], "lies inside"),
+        (["{new}", "--to", "{run}/../sorted", "--link", "soft"], "--link soft: it can be"),
+        (["{new}", "--link", "hard"], "--link is for --to"),
         (["{new}/notes.txt"], "none of the 1 files"),
         (["{new}/none.png"], "there is no file or folder"),
         (["-"], "the list of images on standard input is empty"),

@@ -193,6 +193,11 @@ class FeatureAPL(Method):
         each = seconds_per_image(encoder, images, engine.device, of=encoder.backbone_features) if looks else 0.0
         return what, looks * each
 
+    def kept_as(self) -> str:
+        chosen = self.settings
+        as_pinned = not (chosen.tune.blocks or chosen.mean or chosen.deviation)
+        return str(chosen.digest) if as_pinned else ""
+
     def _dimension(self, shape: Sequence[int]) -> int:
         """That of whitened features, where there are features of that shape [N, D]."""
         return max(1, min(self.settings.whitening.dimension, shape[0] - 1, shape[1]))
