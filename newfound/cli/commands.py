@@ -10,7 +10,15 @@ import typer
 
 from newfound._version import __version__
 from newfound.cli.app import App, to_the_end
-from newfound.cli.printing import print_discovery, print_figures, print_folders, print_methods, print_summary, write
+from newfound.cli.printing import (
+    print_cache,
+    print_discovery,
+    print_figures,
+    print_folders,
+    print_methods,
+    print_summary,
+    write,
+)
 from newfound.errors import UserError
 from newfound.progress import Reporter
 
@@ -299,6 +307,23 @@ def doctor(cache: Cache = None, as_json: Json = False) -> None:
 
     found = examine(cache or default_cache())
     write(f"{json.dumps(found)}\n" if as_json else describe(found))
+
+
+@app.command()
+def cache(
+    clear: Annotated[bool, typer.Option("--clear", help="Remove what is kept; other files stay.")] = False,
+    days: Annotated[float | None, typer.Option(help="With --clear: only what is older, in days.", min=0)] = None,
+    cache: Cache = None,
+    as_json: Json = False,
+) -> None:
+    """Say what the cache folder holds, or clear it. No run may be going on meanwhile."""
+    from newfound.data.cache import default_cache
+    from newfound.runs.cache import clear_cache, list_cache
+
+    if days is not None and not clear:
+        raise UserError("--days says what to clear: give --clear too")
+    place = cache or default_cache()
+    print_cache(place, clear_cache(place, days or 0) if clear else list_cache(place), clear, as_json)
 
 
 @data_app.command("list")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from newfound.progress import visible
 
 if TYPE_CHECKING:
+    from newfound.runs.cache import Kept
     from newfound.runs.found import Discovery
 
 MOST_LINES = 20
@@ -47,6 +48,23 @@ def print_summary(summary: dict[str, Any], as_json: bool) -> None:
     if "rejected" in summary:
         print(f"{summary['rejected']:,} of {summary['images']:,} images fit no category")
     write(f"{summary['out']}: the category of every image\n")
+
+
+def print_cache(place: Path, found: list[Kept], cleared: bool, as_json: bool) -> None:
+    """What the cache holds, or what of it was cleared."""
+    size = sum(kept.bytes for kept in found)
+    kinds = {kind: [kept for kept in found if kept.kind == kind] for kind in dict.fromkeys(k.kind for k in found)}
+    if as_json:
+        parts = {kind: sum(kept.bytes for kept in some) for kind, some in kinds.items()}
+        print(json.dumps({"folder": str(place), "cleared": cleared, "bytes": size, "kinds": parts}))
+        return
+    for kind, some in kinds.items() if not cleared else ():
+        folders = "1 folder" if len(some) == 1 else f"{len(some):,} folders"
+        write(f"{kind}  {folders}  {sum(kept.bytes for kept in some) / 1e6:,.1f} MB\n")
+    if cleared:
+        write(f"cleared {size / 1e6:,.1f} MB of {place}\n")
+    else:
+        write(f"{place} holds {size / 1e6:,.1f} MB; `newfound cache --clear` removes it, and runs make it again\n")
 
 
 def print_folders(to: Path, folders: dict[str, int], as_json: bool) -> None:

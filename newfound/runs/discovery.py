@@ -30,6 +30,7 @@ from newfound.plan.call import MOST_THREADS, Call
 from newfound.plan.recipe import backbone_changes, resolve_settings
 from newfound.progress import Reporter
 from newfound.runfolder import Run, check_free, claimed
+from newfound.runs.cache import remark
 from newfound.runs.figures import evaluate_run
 from newfound.runs.found import Discovery
 
@@ -132,7 +133,10 @@ def discover(
                 reporter.say(str(choice))
             run = Run.create(folder, call, planned.settings, choices, warnings)
     with _interrupted(f"interrupted; {_how_to_go_on(run)}"):
-        return _execute(run, reading, reporter, planned.advice)
+        found = _execute(run, reading, reporter, planned.advice)
+    if large := remark(place):
+        reporter.say(large)
+    return found
 
 
 def resume(folder: str | Path, *, device: str | None = None, verbose: bool | None = None) -> Discovery:

@@ -63,7 +63,7 @@ def describe(found: dict[str, Any]) -> str:
         *([f"not installed: {missing} (none is needed)"] if missing else []),
         f"device: {device['kind']}, {device['name']}{kernels}",
         f"threads: {threads['torch']} on {threads['cores']} cores",
-        f"cache: {cache['folder']}, {cache['files']:,} files, {cache['bytes'] / 1e6:,.1f} MB; it may be deleted",
+        f"cache: {cache['folder']}, {cache['files']:,} files, {cache['bytes'] / 1e6:,.1f} MB: `newfound cache`",
     ]
     for domain, choice in found["choices"].items():
         lines.append(f"for {EXAMPLE} {domain} images: {choice['method']}, because: {choice['why']}")
