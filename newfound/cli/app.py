@@ -26,10 +26,18 @@ class Once(TyperCommand):
 
 
 class App(typer.Typer):
-    """A typer application all of whose commands are ``Once``."""
+    """A typer application all of whose commands are ``Once``, have -h, and show an ``example``."""
 
-    def command(self, name: str | None = None, **options: Any) -> Any:
-        return super().command(name, **{"cls": Once} | options)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(context_settings={"help_option_names": ["-h", "--help"]}, **options)
+
+    def command(self, name: str | None = None, *, example: str = "", **options: Any) -> Any:
+        return super().command(name, cls=Once, epilog=f"Example: {example}", **options)
+
+
+def option(group: str, text: str, *names: str, **more: Any) -> Any:
+    """An option that ``--help`` shows in that group, with that text; ``names`` if it is not called as its variable."""
+    return typer.Option(*names, help=text, rich_help_panel=group, **more)
 
 
 class Stopped(Exception):

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from newfound._version import __version__
-from newfound.cli.app import App, to_the_end
+from newfound.cli.app import App, option, to_the_end
 from newfound.cli.printing import (
     print_cache,
     print_discovery,
@@ -24,23 +24,28 @@ from newfound.progress import Reporter
 
 app = App(
     name="newfound",
-    help="Finds the categories nobody labelled.",
+    help="Find the categories nobody labelled.",
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 
-data_app = App(help="Data sets: list them, download them, check them.")
+data_app = App(help="List, download or check data sets.")
 app.add_typer(data_app, name="data")
 
-Device = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
-Seed = Annotated[int, typer.Option(help="Everything random follows from it.", min=0, max=2**31 - 1)]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no remarks.")]
-Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+IMAGES, INSTEAD, HOW, WHERE, OUTPUT = "Images", "Instead of folders", "Method", "Running", "Output"
+"""The groups of options."""
+
+Device = Annotated[str, option(WHERE, "The device: auto, cpu, cuda or cuda:N.")]
+Seed = Annotated[int, option(WHERE, "The seed that everything random follows from.", min=0, max=2**31 - 1)]
+Cache = Annotated[
+    Path | None, option(WHERE, "The folder that decoded images are kept in; by default the user's cache folder.")
+]
+Quiet = Annotated[bool, option(OUTPUT, "Show no progress and no remarks.", "--quiet", "-q")]
+Json = Annotated[bool, option(OUTPUT, "Print the result as JSON.", "--json")]
+Link = Annotated[str | None, option(OUTPUT, "Make links of the kind symlink or hard instead of copies.")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
-Cache = Annotated[Path | None, typer.Option(help="Where decoded images are kept; by default the user's cache folder.")]
-Link = Annotated[str | None, typer.Option(help="Links of the kind symlink or hard instead of copies.")]
-DataName = Annotated[str, typer.Argument(metavar="NAME", help="See `newfound data list`.")]
-Method = Annotated[str, typer.Option(help="See `newfound methods`.")]
+DataName = Annotated[str, typer.Argument(metavar="NAME", help="A data set that `newfound data list` lists.")]
+DataFolder = Annotated[Path | None, option(INSTEAD, "The folder that the data set's files are in.")]
 
 
 def _version(wanted: bool) -> None:
@@ -58,16 +63,16 @@ def root(
     pass
 
 
-@app.command()
+@app.command(example="newfound demo --method uno")
 def demo(
-    out: Annotated[Path | None, typer.Option(help="The run folder; by default a new newfound-demo here.")] = None,
-    method: Method = "apl",
+    out: Annotated[Path | None, option(OUTPUT, "The run folder; by default a new newfound-demo here.")] = None,
+    method: Annotated[str, option(HOW, "A method that `newfound methods` lists.")] = "apl",
     device: Device = "auto",
     seed: Seed = 0,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """The main job on a data set that ships inside scikit-learn: even digits are known, odd ones are discovered."""
+    """Discover the odd digits of a data set inside scikit-learn, of which the even ones are known."""
     from newfound.runs.demo import run_demo
 
     table = to_the_end(lambda: run_demo(out, method=method, device=device, seed=seed, reporter=Reporter(quiet)))
@@ -77,46 +82,45 @@ def demo(
         table.print()
 
 
-@app.command()
+@app.command(example="newfound discover --labelled known/ --unlabelled pile/ --novel 12 --out run/ --time 20m")
 def discover(
-    out: Annotated[Path, typer.Option(help="The run folder to make.")],
-    labelled: Annotated[Path | None, typer.Option(help="Images you know: one folder a category.")] = None,
-    unlabelled: Annotated[Path | None, typer.Option(help="Images you know nothing about: any tree.")] = None,
-    novel: Annotated[int | None, typer.Option(help="How many categories to look for.")] = None,
-    labels: Annotated[Path | None, typer.Option(help="CSV file image,label instead of one folder a category.")] = None,
-    dataset: Annotated[
-        str | None, typer.Option(help="A data set instead of folders; see `newfound data list`.")
-    ] = None,
-    data: Annotated[Path | None, typer.Option(help="The folder that the data set's files are in.")] = None,
-    task: Annotated[str | None, typer.Option(help="One task of the data set, such as an alphabet.")] = None,
-    features: Annotated[
-        Path | None, typer.Option(help="An .npy file [N, D] in the place of images; needs --labels.")
-    ] = None,
-    ids: Annotated[Path | None, typer.Option(help="The names of the rows of --features: one a line.")] = None,
+    *,
+    labelled: Annotated[Path | None, option(IMAGES, "The images you know: one folder a category.")] = None,
+    unlabelled: Annotated[Path | None, option(IMAGES, "The images to find categories in: any tree.")] = None,
+    novel: Annotated[int | None, option(IMAGES, "How many categories to look for.")] = None,
+    labels: Annotated[Path | None, option(IMAGES, "A CSV file image,label instead of one folder a category.")] = None,
     hold_out: Annotated[
         float | None,
-        typer.Option(help="The share of labelled images not trained on, for `predict --reject`; by default a few."),
+        option(IMAGES, "The share of labelled images not trained on, for `predict --reject`; by default a few."),
     ] = None,
+    dataset: Annotated[str | None, option(INSTEAD, "A data set that `newfound data list` lists.")] = None,
+    data: DataFolder = None,
+    task: Annotated[str | None, option(INSTEAD, "One task of the data set, such as an alphabet.")] = None,
+    features: Annotated[Path | None, option(INSTEAD, "An .npy file (N, D) of features; needs --labels.")] = None,
+    ids: Annotated[Path | None, option(INSTEAD, "The names of the rows of --features: one a line.")] = None,
     method: Annotated[
-        str, typer.Option(help="See `newfound methods`; auto takes what suits the images and the device.")
+        str, option(HOW, "A method that `newfound methods` lists, or auto: what suits the images and the device.")
     ] = "auto",
-    recipe: Annotated[str | None, typer.Option(help="A recipe's name or a YAML file.")] = None,
-    backbone: Annotated[
+    time: Annotated[str | None, option(HOW, "How long to take, such as 20m: it becomes epochs.")] = None,
+    domain: Annotated[
         str | None,
-        typer.Option(help="A network that others have trained: efficientnet-lite0, timm:NAME or FILE.safetensors."),
+        option(HOW, "What the images are: natural (photographs) or symbolic (characters); by default as they look."),
+    ] = None,
+    backbone: Annotated[
+        str | None, option(HOW, "A pretrained network: efficientnet-lite0, timm:NAME or FILE.safetensors.")
     ] = None,
     backbone_arch: Annotated[
-        str | None, typer.Option(help="What network is in FILE.safetensors; by default recognised.")
+        str | None, option(HOW, "What network is in FILE.safetensors; by default recognised.")
     ] = None,
-    domain: Annotated[
-        str | None, typer.Option(help="natural (photographs) or symbolic (characters); by default as the images look.")
+    recipe: Annotated[str | None, option(HOW, "A recipe's name or a YAML file.")] = None,
+    settings: Annotated[
+        list[str] | None, option(HOW, "A setting over the recipe, such as stage1.epochs=50; may come again.", "--set")
     ] = None,
-    settings: Annotated[list[str] | None, typer.Option("--set", help="A setting, as stage1.epochs=50.")] = None,
-    time: Annotated[str | None, typer.Option(help="How long to take, such as 20m: it becomes epochs.")] = None,
     device: Device = "auto",
-    threads: Annotated[int, typer.Option(help="CPU threads; 0 takes what there are.", min=0, max=1024)] = 0,
-    cache: Cache = None,
+    threads: Annotated[int, option(WHERE, "CPU threads; 0 takes what there are.", min=0, max=1024)] = 0,
     seed: Seed = 0,
+    cache: Cache = None,
+    out: Annotated[Path, option(OUTPUT, "The run folder to make.")],
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -155,11 +159,11 @@ def discover(
     print_discovery(found, as_json)
 
 
-@app.command()
+@app.command(example="newfound resume run/")
 def resume(
     run: RunFolder,
     device: Annotated[
-        str | None, typer.Option(help="Another device to go on on: auto, cpu, cuda or cuda:N; by default the run's.")
+        str | None, option(WHERE, "Another device to go on on: auto, cpu, cuda or cuda:N; by default the run's.")
     ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -170,15 +174,15 @@ def resume(
     print_discovery(to_the_end(lambda: go_on(run, device=device, verbose=not quiet)), as_json)
 
 
-@app.command()
+@app.command(example="newfound evaluate run/ --answers truth.csv")
 def evaluate(
     run: RunFolder,
-    answers: Annotated[Path | None, typer.Option(help="CSV file image,label with the truth.")] = None,
+    answers: Annotated[Path | None, option(IMAGES, "A CSV file image,label with the truth.")] = None,
     device: Device = "auto",
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Compare a finished run with the true categories."""
+    """Compare a finished run with the true categories; the figures are written into the run too."""
     from newfound.runs.assess import assess
 
     figures = assess(run, answers, device=device, reporter=Reporter(quiet))
@@ -188,25 +192,25 @@ def evaluate(
         print_figures(figures)
 
 
-@app.command()
+@app.command(example="newfound predict run/ new-images/ --to sorted/ --reject 0.05")
 def predict(
     run: RunFolder,
     images: Annotated[list[Path], typer.Argument(help="Images, folders of images, or - for a list on standard input.")],
-    out: Annotated[Path | None, typer.Option(help="A CSV file to write, instead of standard output.")] = None,
-    to: Annotated[
-        Path | None, typer.Option(help="A folder to make: copies of the images, in a folder for each category.")
-    ] = None,
-    link: Link = None,
-    probabilities: Annotated[bool, typer.Option("--probabilities", help="A column for every category.")] = False,
     reject: Annotated[
         float | None,
-        typer.Option(help="Flag images that fit no category; the share of fitting ones that may be flagged: 0.05."),
+        option(HOW, "Flag images that fit no category; the share of fitting ones that may be flagged: 0.05."),
     ] = None,
     calibrate: Annotated[
         list[Path] | None,
-        typer.Option(help="For --reject: images of the run's categories that it was not trained on."),
+        option(HOW, "For --reject: images of the run's categories that it was not trained on."),
     ] = None,
     device: Device = "auto",
+    out: Annotated[Path | None, option(OUTPUT, "A CSV file to write, instead of standard output.")] = None,
+    probabilities: Annotated[bool, option(OUTPUT, "A column for every category.", "--probabilities")] = False,
+    to: Annotated[
+        Path | None, option(OUTPUT, "A folder to make: copies of the images, in a folder for each category.")
+    ] = None,
+    link: Link = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -246,13 +250,13 @@ def predict(
     to_the_end(work)
 
 
-@app.command()
+@app.command(example="newfound export run/ --to sorted/ --link symlink")
 def export(
     run: RunFolder,
-    to: Annotated[Path, typer.Option(help="The folder to make, with a folder for each category.")],
+    to: Annotated[Path, option(OUTPUT, "The folder to make, with a folder for each category.")],
     link: Link = None,
-    min_confidence: Annotated[float, typer.Option(help="Less sure images go to the folder _doubtful.")] = 0.0,
-    pile: Annotated[Path | None, typer.Option(help="Where the pile is now, if it has moved.")] = None,
+    min_confidence: Annotated[float, option(OUTPUT, "Images that are less sure go to the folder _doubtful.")] = 0.0,
+    pile: Annotated[Path | None, option(IMAGES, "Where the pile is now, if it has moved.")] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -267,7 +271,7 @@ def export(
     print_folders(to, to_the_end(work), as_json)
 
 
-@app.command()
+@app.command(example="newfound report run/")
 def report(run: RunFolder, device: Device = "auto", quiet: Quiet = False, as_json: Json = False) -> None:
     """Make the page of a finished run again: RUN/report.html."""
     from newfound.runs.again import report as make
@@ -279,7 +283,7 @@ def report(run: RunFolder, device: Device = "auto", quiet: Quiet = False, as_jso
         write(f"{page}\n")
 
 
-@app.command()
+@app.command(example="newfound methods uno")
 def methods(
     name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="One method, in full.")] = None,
     as_json: Json = False,
@@ -299,7 +303,7 @@ def methods(
         print_methods(found, in_full=name is not None)
 
 
-@app.command()
+@app.command(example="newfound doctor --json")
 def doctor(cache: Cache = None, as_json: Json = False) -> None:
     """Say what is installed, which device and cache are used, and what would be chosen: for bug reports."""
     from newfound.data.cache import default_cache
@@ -309,10 +313,10 @@ def doctor(cache: Cache = None, as_json: Json = False) -> None:
     write(f"{json.dumps(found)}\n" if as_json else describe(found))
 
 
-@app.command()
+@app.command(example="newfound cache --clear --days 30")
 def cache(
-    clear: Annotated[bool, typer.Option("--clear", help="Remove what is kept; other files stay.")] = False,
-    days: Annotated[float | None, typer.Option(help="With --clear: only what is older, in days.", min=0)] = None,
+    clear: Annotated[bool, option("Clearing", "Remove what is kept; other files stay.", "--clear")] = False,
+    days: Annotated[float | None, option("Clearing", "Remove only what is older, in days.", min=0)] = None,
     cache: Cache = None,
     as_json: Json = False,
 ) -> None:
@@ -326,7 +330,7 @@ def cache(
     print_cache(place, clear_cache(place, days or 0) if clear else list_cache(place), clear, as_json)
 
 
-@data_app.command("list")
+@data_app.command("list", example="newfound data list")
 def data_list(as_json: Json = False) -> None:
     """List the data sets there are."""
     from newfound.data.sources import DATASETS
@@ -338,10 +342,10 @@ def data_list(as_json: Json = False) -> None:
         print(f"{name}: {known.summary}")
 
 
-@data_app.command("get")
+@data_app.command("get", example="newfound data get cifar10 --to ROOT")
 def data_get(
     name: DataName,
-    to: Annotated[Path, typer.Option(help="The folder to put the data set's files in.")],
+    to: Annotated[Path, option(OUTPUT, "The folder to put the data set's files in.")],
     quiet: Quiet = False,
 ) -> None:
     """Download a data set from its publishers, check it, and unpack it."""
@@ -351,11 +355,11 @@ def data_get(
         write(f"{path}\n")
 
 
-@data_app.command("check")
+@data_app.command("check", example="newfound data check cifar10 --data ROOT")
 def data_check(
     name: DataName,
-    data: Annotated[Path | None, typer.Option(help="The folder that the data set's files are in.")] = None,
-    size: Annotated[int, typer.Option(help="Pixels for data sets of no fixed size.", min=8, max=1024)] = 32,
+    data: DataFolder = None,
+    size: Annotated[int, option(IMAGES, "Pixels for data sets of no fixed size.", min=8, max=1024)] = 32,
     cache: Cache = None,
     quiet: Quiet = False,
     as_json: Json = False,
