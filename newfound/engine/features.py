@@ -11,7 +11,9 @@ from newfound.data.store import ImageStore
 from newfound.engine.device import precision
 from newfound.progress import Reporter
 
-BATCH = 512
+BATCH, NUMBERS = 512, 2**23
+"""Images at a time, and on a CPU how many numbers these may have: 55 images of 224 pixels. On one core
+EfficientNet-Lite0 reads 39 images a second so, and 11 where it is shown 512 at a time."""
 
 
 @torch.no_grad()
@@ -28,7 +30,7 @@ def read_features(
     was_training = network.training
     network.to(device).eval()
     function = of or network
-    rows = torch.arange(len(images)).split(BATCH)
+    rows = torch.arange(len(images)).split(_batch(network, images, device))
     # One tensor for all: small results kept between large passing ones would fragment the memory (4 GB for 200,000).
     features, done = torch.empty(0), 0
     with reporter.task(title, len(images)) as task, precision(device):
@@ -41,3 +43,11 @@ def read_features(
             task.advance(len(index))
     network.train(was_training)
     return features
+
+
+def _batch(network: nn.Module, images: ImageStore, device: torch.device) -> int:
+    """How many images are read at a time, by the size that they have in the network."""
+    if device.type != "cpu":
+        return BATCH
+    side = max(images.shape[1], *(getattr(part, "resized", 0) for part in network.modules()))
+    return max(1, min(BATCH, NUMBERS // (3 * side * side)))
