@@ -109,7 +109,8 @@ class _LineProgress(Progress):
             print(self.describe(), file=self._stream, flush=True)
 
     def close(self) -> None:
-        print(self.describe_end(), file=self._stream, flush=True)
+        if self.total > 1 or time.monotonic() - self.began >= 1:  # a moment's single step is not worth a line
+            print(self.describe_end(), file=self._stream, flush=True)
 
 
 class _RewrittenProgress(Progress):

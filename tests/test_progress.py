@@ -124,3 +124,14 @@ def test_a_notebook_gets_one_line_that_is_rewritten(monkeypatch):
     parts = cell.getvalue().split("\r")
     assert parts[1].startswith("stage1: 40/100 images")
     assert parts[-1].startswith("stage1: 100/100 images in 0:00")
+
+
+def test_a_single_step_that_takes_a_moment_leaves_no_line(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    for seconds, lines in ((0.5, 0), (2.0, 1)):
+        stream = io.StringIO()
+        with Reporter(stream=stream).task("clustering", 1, "tasks") as task:
+            now[0] += seconds
+            task.advance(1)
+        assert len(stream.getvalue().splitlines()) == lines
