@@ -28,7 +28,7 @@ from newfound.engine.loop import Engine
 from newfound.errors import UserError, in_python
 from newfound.evaluate.accuracy import clustering_accuracy
 from newfound.methods import WITH_BACKBONE, get_method
-from newfound.methods.base import Outcome, run_method
+from newfound.methods.base import run_method
 from newfound.model import Model, load_model
 from newfound.plan.auto import Chosen, choose_for_images, method_of
 from newfound.plan.budget import Clock, parse_time, plan_epochs
@@ -36,7 +36,9 @@ from newfound.plan.call import Place
 from newfound.plan.recipe import default_recipe, resolve_settings, takers
 from newfound.progress import Reporter
 from newfound.runfolder import Run
+from newfound.trust.confidence import calibrated
 from newfound.trust.gauges import gauge
+from newfound.trust.rehearsal import rehearse
 from newfound.trust.reject import calibrate, require_calibrated
 from newfound.trust.warnings import doubts
 
@@ -76,7 +78,11 @@ class Discoverer(ClusterMixin, BaseEstimator):
     labels_ : array [N]
         A category for every image given to ``fit``: the known ones keep theirs.
     confidence_ : array [N]
-        In 0..1; 1 where the label was given.
+        In 0..1; 1 where the label was given. Where ``calibrated_``, the probability that the category is right, by what
+        became of known images in a rehearsal (docs/trust.md); otherwise the model's own probability, which says little
+        of that.
+    calibrated_ : bool
+        Whether confidence is calibrated.
     classes_ : array [known + novel]
         The known categories, then the novel ones, in the order of the columns of ``predict_proba``.
     novel_classes_ : array [n_novel]
@@ -106,6 +112,7 @@ class Discoverer(ClusterMixin, BaseEstimator):
     classes_: np.ndarray
     novel_classes_: np.ndarray
     n_features_in_: int
+    calibrated_: bool
     trust_: dict[str, float]
     model_: Model
 
@@ -166,20 +173,20 @@ class Discoverer(ClusterMixin, BaseEstimator):
                 reporter.warn(warning)
             engine = Engine(collection, device, seed=seed, reporter=reporter, advice=planned.advice)
             outcome = run_method(planned.settings, collection, engine)
+        method = get_method(planned.settings.method)(planned.settings)
+        rehearsal = rehearse(collection, outcome, method, seed)
+        self.trust_ = gauge(collection, outcome, method, seed)
+        outcome = calibrated(collection, outcome, rehearsal)
+        self.calibrated_ = outcome.calibrated
         self._adopt(outcome.model, names)
         self.labels_ = self.classes_[np.maximum(numbers, 0)]
         self.confidence_ = np.ones(len(store))
         hidden = order[collection.n_labelled :]
         self.labels_[hidden] = self.classes_[outcome.assignments]
         self.confidence_[hidden] = outcome.confidence
-        self._judge(planned.settings, collection, outcome, seed)
+        for doubt in doubts(collection, outcome, self.trust_, rehearsal).values():
+            warnings.warn(in_python(doubt), stacklevel=2)
         return self
-
-    def _judge(self, settings: Settings, collection: Collection, outcome: Outcome, seed: int) -> None:
-        """Gauge the outcome, and warn of what speaks against it."""
-        self.trust_ = gauge(collection, outcome, get_method(settings.method)(settings), seed)
-        for doubt in doubts(collection, outcome, self.trust_).values():
-            warnings.warn(in_python(doubt), stacklevel=3)
 
     def _choose(self, images: np.ndarray | list[str | Path], device: torch.device, given: Mapping[str, Any]) -> Chosen:
         """The method and the recipe given, or what suits the images and the device."""

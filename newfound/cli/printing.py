@@ -33,6 +33,7 @@ def print_discovery(found: Discovery, as_json: bool) -> None:
         write(f"{name}  {sizes[name]:,} images  {visible(', '.join(found.images_of(name)[:3]))}\n")
     if len(sizes) > MOST_LINES:
         print(f"and {len(sizes) - MOST_LINES} categories more")
+    print_trust(found.result)
     print_figures(found.result)
     write(f"{found.folder / 'assignments.csv'} has the category of every image\n")
     if (found.folder / "report.html").exists():
@@ -76,11 +77,27 @@ def print_folders(to: Path, folders: dict[str, int], as_json: bool) -> None:
         write(f"{to / name}  {images:,} images\n")
 
 
+def print_trust(result: dict[str, Any]) -> None:
+    """What confidence means, and how k-means on the plain features of the network groups the images."""
+    confidence, rehearsed, alike = result.get("confidence"), result.get("rehearsed"), result.get("trust", {})
+    if confidence and confidence["calibrated"]:
+        known = f"calibrated on {rehearsed['images']:,} known images" if rehearsed else "calibrated"
+        print(f"about {confidence['mean']:.0%} of the images should be in the right category ({known})")
+    elif confidence:
+        print("confidence is the model's own and not calibrated: it does not say how many images are right")
+    if "plain" in alike:
+        print(f"k-means on the plain features groups {alike['plain']:.0%} of the images alike (column plain)")
+
+
 def print_figures(figures: dict[str, Any]) -> None:
     if "unlabelled" in figures:
         found = figures["unlabelled"]
         line = "unlabelled images: accuracy {accuracy:.1%}, NMI {nmi:.3f}, ARI {ari:.3f}".format(**found)
         print(f"{line} ({found['images']:,} images with an answer)")
+        plain = figures.get("earlier", {}).get("plain")
+        if plain:
+            worse = "; the result is worse" if plain["accuracy"] > found["accuracy"] else ""
+            print(f"k-means on the plain features: accuracy {plain['accuracy']:.1%}{worse}")
     if "test" in figures:
         for protocol, values in figures["test"].items():
             shares = "  ".join(f"{k} {v:.1%}" if v is not None else f"{k} -" for k, v in values.items())

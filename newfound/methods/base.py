@@ -36,7 +36,8 @@ SMALL = {"natural": "tiny", "symbolic": "vgg6"}
 class Outcome:
     """A model over old and new categories, and the category of every unlabelled training image.
 
-    ``assignments`` [n_unlabelled] counts into ``model.classes``; ``confidence`` [n_unlabelled] is in 0..1.
+    ``assignments`` [n_unlabelled] counts into ``model.classes``; ``confidence`` [n_unlabelled] is in 0..1: the model's
+    own probability, or, once it is ``calibrated``, that of being right.
     """
 
     model: Model
@@ -56,6 +57,7 @@ class Outcome:
     """Whether the model's own backbone gives ``backbone_features``; once tuned it gives others."""
     taught: bool = True
     """Whether the labels of known categories taught the method anything."""
+    calibrated: bool = False
     test_features: Tensor | None = None
     """Features [n_test, D] of the test images, for the evaluation; None where there are none."""
 
@@ -122,9 +124,10 @@ class Method(ABC):
         """``k`` clusters [n] of features [n, D], found as the method finds them: for the gauge of stability."""
         return cluster(features, k, getattr(self.settings, "cluster", ClusterSettings()), seed).labels
 
-    def regroup(self, features: Tensor, labels: Tensor, k: int, seed: int) -> Tensor | None:
+    def regroup(self, features: Tensor, labels: Tensor, k: int, seed: int) -> tuple[Tensor, Tensor] | None:
         """Categories [n - len(labels)] for the unlabelled of features [n, D] that no label has touched, where the
-        first have ``labels``: a quick rehearsal of the method. None where it has none."""
+        first have ``labels``, and the features that they were found in: a quick rehearsal of the method. None where it
+        has none."""
         return None
 
 

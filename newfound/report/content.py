@@ -49,6 +49,8 @@ def gather(run: Run, kept: Kept | None) -> dict[str, Any]:
         "novel": len(novel),
         "known": {"n": len(known), "names": fitted(known[:200], 20_000)},
         "confidence": float(confidence.mean()),
+        "calibrated": bool(_part(result, "confidence").get("calibrated")),
+        "plain": _part(result, "trust").get("plain"),
         **_categories(kept, known + novel, len(known), assignments, confidence, pairs.get("unlabelled", ()), rows),
         "map": _map(kept, rows, assignments, confidence),
         "matrices": [matrix(part, some, [*known, *novel], meaning) for part, some in pairs.items()],
@@ -63,6 +65,11 @@ def _choices(found: Any) -> list[list[str]]:
     """What was chosen for the person: what, value and why of each choice."""
     choices = [choice for choice in found if isinstance(choice, dict)] if isinstance(found, list) else []
     return [[str(choice.get(name, "")) for name in ("what", "value", "why")] for choice in choices[:MOST_TOLD]]
+
+
+def _part(result: dict[str, Any], name: str) -> dict[str, Any]:
+    found = result.get(name)
+    return found if isinstance(found, dict) else {}
 
 
 def _warnings(found: Any) -> list[str]:

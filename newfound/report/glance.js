@@ -45,7 +45,13 @@ function tiles(order) {
   const { unlabelled, test, skipped } = content;
   if (unlabelled && typeof unlabelled.accuracy === "number") add(percent(unlabelled.accuracy), "of the images are in the right group");
   if (test && test.strict && typeof test.strict.all === "number") add(percent(test.strict.all), "of the test images are named rightly, old and new");
-  add(percent(content.confidence, 0), "mean confidence in an image's category");
+  if (content.calibrated) add(percent(content.confidence, 0), "of the images should be in the right category (mean confidence)");
+  else add(percent(content.confidence, 0), "is the model's own mean confidence. It is not calibrated: it does not say how many images are right");
+  if (typeof content.plain === "number") {
+    const plain = content.earlier && content.earlier.plain;
+    const right = plain && typeof plain.accuracy === "number" ? `, whose groups are right for ${percent(plain.accuracy)}` : "";
+    add(percent(content.plain, 0), `of the images are grouped alike by k-means on the plain features${right}`);
+  }
   if (order.length > 1) {
     const sizes = order.map((i) => categories[i].size);
     add(`${whole.format(sizes[sizes.length - 1])} – ${whole.format(sizes[0])}`, "images a category, smallest to largest");

@@ -12,6 +12,8 @@ from torch import Tensor
 NEAREST = 5
 """Near categories that are told of each."""
 CHUNK = 8192
+SURE = 0.995
+"""Confidence from which an image is not called doubtful: it would be shown as 100 %."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,10 @@ def choose_gallery(
     assignments: np.ndarray, confidence: np.ndarray, typicality: np.ndarray, category: int, typical: int, doubtful: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows of the ``typical`` images of a category (nearest to its centre first), and of its ``doubtful`` ones (least
-    sure first). No image is both; of a small category most are typical."""
+    sure first, none that is sure). No image is both; of a small category most are typical."""
     members = np.flatnonzero(assignments == category)
     by_centre = members[np.argsort(-typicality[members], kind="stable")]
     n_typical = min(typical, -(-len(members) * typical // (typical + doubtful)))
     rest = by_centre[n_typical:]
+    rest = rest[confidence[rest] < SURE]
     return by_centre[:n_typical], rest[np.argsort(confidence[rest], kind="stable")][:doubtful]

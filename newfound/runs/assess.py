@@ -48,7 +48,10 @@ def _against_file(run: Run, answers: Path) -> dict[str, Any]:
     rows = run.read_assignments()
     truth = read_answers(answers, tuple(row["image"] for row in rows))
     found = [row["category"] for row in rows]
-    return {"unlabelled": evaluate_unlabelled(found, truth), "confusion": {"unlabelled": count_pairs(found, truth)}}
+    figures: dict[str, Any] = {"unlabelled": evaluate_unlabelled(found, truth)}
+    if all(row.get("plain") for row in rows):
+        figures["earlier"] = {"plain": evaluate_unlabelled([row["plain"] for row in rows], truth)}
+    return figures | {"confusion": {"unlabelled": count_pairs(found, truth)}}
 
 
 def _against_data_set(run: Run, device: str, reporter: Reporter) -> dict[str, Any]:

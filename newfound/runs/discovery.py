@@ -247,8 +247,9 @@ def _execute(run: Run, reading: Reading, reporter: Reporter, advice: str = "") -
         finally:
             metrics.close()
         outcome.model.save(run.folder / "model")
+        outcome, trust = _trust(run, reading, outcome, reporter)
         _write_assignments(run, reading, outcome)
-        result = _describe(run, reading, outcome, engine) | _trust(run, reading, outcome, reporter)
+        result = _describe(run, reading, outcome, engine) | trust
         result |= evaluate_run(outcome, reading, engine)
         if "confusion" in result:
             run.write_confusion(result.pop("confusion"))
@@ -263,21 +264,31 @@ def _execute(run: Run, reading: Reading, reporter: Reporter, advice: str = "") -
     return Discovery.of(run)
 
 
-def _trust(run: Run, reading: Reading, outcome: Any, reporter: Reporter) -> dict[str, Any]:
-    """What was chosen for the person, and whether the result can be trusted. A data set has answers to tell that."""
+def _trust(run: Run, reading: Reading, outcome: Any, reporter: Reporter) -> tuple[Any, dict[str, Any]]:
+    """The outcome with calibrated confidence, and what was chosen for the person and whether the result can be trusted.
+    A data set has answers to tell that."""
+    from newfound.trust.confidence import calibrated
     from newfound.trust.gauges import gauge
+    from newfound.trust.rehearsal import rehearse
     from newfound.trust.warnings import doubts
 
     result: dict[str, Any] = {"auto": [to_mapping(choice) for choice in run.auto], "warnings": list(run.warnings)}
+    collection, rehearsal = reading.collection, None
     if run.call.source.dataset is None:
-        result["trust"] = gauge(
-            reading.collection, outcome, get_method(run.settings.method)(run.settings), run.call.seed
-        )
-        found = doubts(reading.collection, outcome, result["trust"]).values()
+        method = get_method(run.settings.method)(run.settings)
+        rehearsal = rehearse(collection, outcome, method, run.call.seed)
+        result["trust"] = gauge(collection, outcome, method, run.call.seed)
+        found = doubts(collection, outcome, result["trust"], rehearsal).values()
         for warning in found:
             reporter.warn(warning)
         result["warnings"] += found
-    return result
+    outcome = calibrated(collection, outcome, rehearsal)
+    result["confidence"] = {"mean": float(outcome.confidence.mean()), "calibrated": outcome.calibrated}
+    if rehearsal is not None:
+        result["rehearsed"] = {
+            "images": len(rehearsal.right), "right": float(rehearsal.right.mean()), "plain": rehearsal.right_plain
+        }  # fmt: skip
+    return outcome, result
 
 
 def _report(run: Run, reading: Reading, outcome: Any, engine: Any) -> None:
@@ -294,9 +305,20 @@ def _report(run: Run, reading: Reading, outcome: Any, engine: Any) -> None:
 
 
 def _write_assignments(run: Run, reading: Reading, outcome: Any) -> None:
-    categories = np.array(outcome.model.classes)[outcome.assignments]
-    rows = zip(reading.names.unlabelled, categories, (f"{c:.6f}" for c in outcome.confidence), strict=True)
-    run.write_table("assignments.csv", ["image", "category", "confidence"], sorted(rows))
+    """assignments.csv: of each image the category and the confidence and, where the method kept them, its group by
+    k-means on plain features, called like the category that it shares the most images with."""
+    from newfound.evaluate.accuracy import match
+
+    names = np.array(outcome.model.classes)
+    columns = [names[outcome.assignments], [f"{c:.6f}" for c in outcome.confidence]]
+    plain = outcome.earlier.get("plain")
+    if plain is not None:
+        meaning = match(plain, outcome.assignments)
+        left = sorted(set(reading.collection.candidates.tolist()) - set(meaning.values()))
+        meaning |= dict(zip(sorted(set(plain.tolist()) - set(meaning)), left, strict=False))
+        columns.append([names[meaning[group]] for group in plain.tolist()])
+    header = ["image", "category", "confidence", "plain"][: 1 + len(columns)]
+    run.write_table("assignments.csv", header, sorted(zip(reading.names.unlabelled, *columns, strict=True)))
 
 
 def _describe(run: Run, reading: Reading, outcome: Any, engine: Any) -> dict[str, Any]:

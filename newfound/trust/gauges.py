@@ -26,16 +26,19 @@ def gauge(collection: Collection, outcome: Outcome, method: Method, seed: int) -
     "stability" is the adjusted Rand index of the categories and of a clustering of a random four fifths of the pile, by
     the method's own algorithm, in the features before self-training drew them together. "rehearsal" is the share of the
     images of known categories that are found again when these play the novel ones; it needs features that the labels
-    have not touched. "parted" is how far apart the two found categories are that are least so.
+    have not touched. "parted" is how far apart the two found categories are that are least so. "plain" is the share of
+    images that k-means on the plain features of the network groups alike.
     """
     gauges = {}
     first, k = collection.n_labelled, len(collection.candidates)
     rng = np.random.default_rng([seed, 0x7B57])
-    before = _found_in(outcome)
+    before = found_in(outcome)
     if before is not None and k > 1 and collection.n_unlabelled >= 2 * k:
         gauges["stability"] = _stability(before[first:], outcome.assignments, k, method, rng)
     if (pair := least_parted(collection, outcome)) is not None:
         gauges["parted"] = pair[0]
+    if "plain" in outcome.earlier:
+        gauges["plain"] = clustering_accuracy(outcome.earlier["plain"], outcome.assignments)
     if outcome.backbone_features is not None:
         labels = torch.from_numpy(collection.labels[:first])
         rehearsed = _rehearsal(outcome.backbone_features[:first].cpu(), labels, k, method, rng)
@@ -43,7 +46,7 @@ def gauge(collection: Collection, outcome: Outcome, method: Method, seed: int) -
     return gauges
 
 
-def _found_in(outcome: Outcome) -> Tensor | None:
+def found_in(outcome: Outcome) -> Tensor | None:
     """The features [n_train, D] that the categories were found in, from before self-training drew them together."""
     before = outcome.features_before_stage2
     return outcome.features if before is None else before
@@ -74,7 +77,7 @@ def least_parted(collection: Collection, outcome: Outcome) -> tuple[float, int, 
 def _members(collection: Collection, outcome: Outcome) -> dict[int, Tensor]:
     """Of each found category some unit features from before self-training [n, D]. The pile is in random order, so the
     first ones are a random choice."""
-    features = _found_in(outcome)
+    features = found_in(outcome)
     if features is None:
         return {}
     pile = features[collection.n_labelled :]
@@ -108,8 +111,8 @@ def _rehearsal(features: Tensor, labels: Tensor, k: int, method: Method, rng: np
             continue
         order = np.concatenate([np.flatnonzero(~hidden), np.flatnonzero(hidden)])
         known = np.unique(truth[~hidden], return_inverse=True)[1]
-        groups = method.regroup(features[torch.from_numpy(order)], torch.from_numpy(known), hide, turn)
-        if groups is None:
+        regrouped = method.regroup(features[torch.from_numpy(order)], torch.from_numpy(known), hide, turn)
+        if regrouped is None:
             return None
-        found.append(clustering_accuracy(groups.numpy(), np.unique(truth[hidden], return_inverse=True)[1]))
+        found.append(clustering_accuracy(regrouped[0].numpy(), np.unique(truth[hidden], return_inverse=True)[1]))
     return float(np.mean(found)) if found else None

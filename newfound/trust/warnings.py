@@ -7,6 +7,8 @@ import numpy as np
 from newfound.data.collection import Collection
 from newfound.methods.base import Outcome
 from newfound.trust.gauges import least_parted
+from newfound.trust.merged import merged
+from newfound.trust.rehearsal import Rehearsal
 
 FEW, FEW_KNOWN, STRAY = 10, 5, 2
 """Images of a category in the pile and of a known one below which, of a found one up to which, a warning is due."""
@@ -14,7 +16,9 @@ STABLE, REHEARSED, PARTED = 0.7, 0.7, 0.65
 """What gauges should reach: docs/trust.md has what was found below and above."""
 
 
-def doubts(collection: Collection, outcome: Outcome, gauges: dict[str, float]) -> dict[str, str]:
+def doubts(
+    collection: Collection, outcome: Outcome, gauges: dict[str, float], rehearsal: Rehearsal | None = None
+) -> dict[str, str]:
     """Sentences that say why the categories may not be trusted, by what they are about; none where nothing speaks
     against them. Where no label has taught the network, few known images and a large category tell nothing
     (docs/trust.md)."""
@@ -51,6 +55,13 @@ def doubts(collection: Collection, outcome: Outcome, gauges: dict[str, float]) -
         warnings["parted"] = (
             f"{names[pair[1]]} and {names[pair[2]]} run into each other: they may be one category cut in two, as "
             "happens where it is far larger than the others, or where too many categories are looked for"
+        )
+    if two := [names[category] for category in merged(collection, outcome, rehearsal)]:
+        named = [*two[:3], f"{len(two) - 3} others"] if len(two) > 4 else two
+        look = f"{two[0]} looks" if len(two) == 1 else f"{', '.join(named[:-1])} and {named[-1]} look"
+        warnings["merged"] = (
+            f"{look} like two categories in one, with images less alike than those of known categories: look at the "
+            "images, or try more categories"
         )
     novel = sizes[collection.candidates >= len(collection.classes)]
     if (stray := int(((novel > 0) & (novel <= STRAY)).sum())) > 0:

@@ -40,6 +40,12 @@ def test_no_image_is_typical_and_doubtful_at_once():
     assert (typical.tolist(), doubtful.tolist()) == ([1], [])
 
 
+def test_an_image_that_is_shown_as_sure_to_100_per_cent_is_not_doubtful():
+    confidence = np.array([0.9, 0.996, 0.994, 1.0])
+    _, doubtful = choose_gallery(np.zeros(4, int), confidence, np.array([1, 0.9, 0.8, 0.7]), 0, typical=1, doubtful=3)
+    assert doubtful.tolist() == [2]
+
+
 def test_galleries_shrink_as_categories_become_many():
     totals = [sum(gallery_size(n)) for n in (1, 5, 500, 2000)]
     assert totals == [20, 20, 10, 2]

@@ -15,7 +15,9 @@ from newfound.methods.apl_features import FeatureAPL
 from newfound.methods.base import Outcome
 from newfound.methods.kmeans import KMeans
 from newfound.report.text import LENGTHS
+from newfound.trust.confidence import calibrated
 from newfound.trust.gauges import gauge, least_parted
+from newfound.trust.rehearsal import rehearse
 from newfound.trust.warnings import doubts
 
 
@@ -142,6 +144,10 @@ def test_every_warning_fits_the_page_whole():
 @pytest.mark.parametrize("how", [{"novel": 1}, {"known": 1}, {"each": 1}, {"known": 1, "novel": 1, "each": 1}])
 def test_the_smallest_collections_are_judged_without_an_error(how):
     gauges, warnings = judged(apart=1, **how)
+    collection, outcome = situation(apart=1, **how)
+    rehearsal = rehearse(collection, outcome, FeatureAPL(FeatureAPL.Settings()), seed=0)
+    assert (rehearsal is None) == (how.get("known") == 1)
+    assert np.isfinite(calibrated(collection, outcome, rehearsal).confidence).all()
     assert all(-1 <= value <= 1 for value in gauges.values())
     assert isinstance(warnings, list)
 

@@ -125,11 +125,12 @@ class FeatureAPL(Method):
         """Images of any shape will do: they are resized for the network."""
 
     @torch.no_grad()
-    def regroup(self, features: Tensor, labels: Tensor, k: int, seed: int) -> Tensor:
+    def regroup(self, features: Tensor, labels: Tensor, k: int, seed: int) -> tuple[Tensor, Tensor]:
         """Whitening by the labelled features, then k-means among the others."""
         project = Whitened(features.shape[1], self._dimension(features.shape))
         inputs = start_whitened(project, features, labels, self.settings.whitening)
-        return kmeans(F.normalize(project.linear(inputs))[len(labels) :], k, starts=STARTS, seed=seed).labels
+        white = F.normalize(project.linear(inputs))[len(labels) :]
+        return kmeans(white, k, starts=STARTS, seed=seed).labels, white
 
     def _tuned_features(self, model: Model, engine: Engine) -> Tensor:
         """The model's features [n_train, D], which are not kept: no other run has its network."""
