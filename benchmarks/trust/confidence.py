@@ -35,6 +35,7 @@ TWO, ONE = 0.3, 0.15
 """A found category is two if its second true category has this share of its images or more, one if it has at most the
 other; what lies between counts as neither."""
 BINS = 10
+SHARES = {"the right number": 1.0, "half of it": 0.5}
 
 
 def run_one(name: str, pool: Pool, store: VectorStore, seed: int, share: float) -> dict[str, Any]:
@@ -99,7 +100,7 @@ def confidence_table(record: dict[str, Any]) -> str:
     for name, found in record["results"].items():
         for share, runs in found.items():
             accuracy = np.mean([run["accuracy"] for run in runs])
-            cells = [[_mean(runs, way, key) for way in ("before", "after")] for key in ("mean", "auroc")]
+            cells = [[mean(runs, way, key) for way in ("before", "after")] for key in ("mean", "auroc")]
             errors = [reliability(runs, way) for way in ("before", "after")]
             lines.append(
                 f"| {name} | {share} | {accuracy:.1%} | {cells[0][0]:.1%} | {cells[0][1]:.1%} | {cells[1][0]:.2f} | "
@@ -108,8 +109,14 @@ def confidence_table(record: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _mean(runs: list[dict[str, Any]], way: str, key: str) -> float:
+def mean(runs: list[dict[str, Any]], way: str, key: str) -> float:
+    """Of a figure of confidence, over the runs that have it."""
     return float(np.mean([run[way][key] for run in runs if run[way][key] is not None]))
+
+
+def gap(runs: list[dict[str, Any]], way: str) -> float:
+    """How far mean confidence and accuracy of a run are apart, in the mean over runs."""
+    return float(np.mean([abs(run[way]["mean"] - run["accuracy"]) for run in runs]))
 
 
 def reliability(runs: list[dict[str, Any]], way: str) -> float:
@@ -180,15 +187,14 @@ def main() -> None:
     for name in PILES:
         pool = POOLS[name](chosen.roots[name])
         store = VectorStore(torch.from_numpy(embed(pool, chosen.cache)))
-        shares = {"the right number": 1.0, "half of it": 0.5}
         results[name] = {
-            title: [run_one(name, pool, store, seed, share) for seed in seeds] for title, share in shares.items()
+            title: [run_one(name, pool, store, seed, share) for seed in seeds] for title, share in SHARES.items()
         }
     record = {"what": "confidence, merged categories, plain features", "above": module.ABOVE, "two": TWO, "one": ONE}
     record |= {"piles": PILES, "results": results}
     if chosen.show:
-        print(confidence_table(record), bins_table(record, "the right number"), merged_table(record), sep="\n")
-        print(plain_table(record, "the right number"))
+        print(confidence_table(record), bins_table(record, next(iter(SHARES))), merged_table(record), sep="\n")
+        print(plain_table(record, next(iter(SHARES))))
     write(RECORD, record, chosen, SETTINGS)
 
 

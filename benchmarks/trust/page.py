@@ -1,4 +1,4 @@
-"""docs/trust.md from look.json, gauges.json and reject.json:    python benchmarks/trust/page.py"""
+"""docs/trust.md from the records beside this file:    python benchmarks/trust/page.py"""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import confidence
 import gauges
 import look
 import numpy as np
@@ -15,53 +16,80 @@ from pools import POOLS
 
 HERE = Path(__file__).parent
 PARTS = {
-    "look": """## Symbols or not
+    "confidence": """## Confidence
 
-The share of background and of other pixels with a colour, smallest and largest of {seeds} folders, each of 100
-images of three categories; and how many of them came out as they should: digits and omniglot are symbols, the
-others are not. Symbols have {BACKGROUND:.0%} background or more (images below {SMALL} px {BACKGROUND_IF_SMALL:.0%})
-and less than {MOST_COLOUR:.0%} colour; these bars were chosen before, on some of the images as they are.
+Piles of the sizes of [folders.md](folders.md), {seeds} draws each, found by apl-features:
 
-{table}
-What remains wrong: the digits' {DIGITS} px enlarged are grey blobs that have less background than clothes, which no
-bar on the background can tell apart; strokes that have a colour themselves (the digits, light on black, in yellow)
-count as natural. Of what is natural, clothes come nearest to the bar. `--domain` says it where the look is wrong.
+{piles}
+The run looks for the right number of categories, and once more for half of it. *Before* is the model's own
+probability, *after* is calibrated confidence. AUROC is the probability that a right image has more confidence than a
+wrong one. The calibration error is the mean difference between confidence and the share of right images, in ten bins
+of confidence.
+
+{confidence_table}
+With the right number, of the images with a calibrated confidence in each bin so many are right:
+
+{bins_table}
+How it is calibrated: a third of the known categories at a time is hidden in the pile, the others whiten the features,
+and k-means looks for as many categories more. A hidden image counts as right if it is in the group of its category, and
+that group holds more of the category than of the pile. Logistic regression then gives the probability of being right
+from the margin: an image's cosine with the mean of its category, less that with the next one, in the features before
+self-training. This needs features that no label has touched. So it works with a pretrained network or given features,
+two known categories and 20 known images; elsewhere confidence stays the model's own and is called not calibrated.
+
+## Two categories in one
+
+The same runs. A found category counts as two if its second true category has {two:.0%} of its images or more, and as
+one if it has at most {one:.0%}; what lies between is left out.
+
+{merged_table}
+The bar, {above} deviations above the mean spread of known categories, and the spread itself were chosen on other seeds
+(600 to 605), where halves that lie apart told less. The warning does not find categories that are more alike than the
+images of one known category.
+
+## Plain features
+
+Is k-means on the plain features of the same network better than apl-features? With the right number of categories, in
+the same runs. The last two columns say how often the rehearsal on known categories would have chosen the better of the
+two, and how often the worse.
+
+{plain_table}
+So the rehearsal does not choose: a run keeps the result of the method and has the plain groups beside it
+([pretrained.md](pretrained.md)).
 """,
-    "gauges": """## Warnings and what results are worth
+    "gauges": """## Warnings
 
-{runs} small runs of apl-features, each in a situation that its seed draws: 4 to 12 known categories of 3 to 20 images,
-3 to 8 novel ones of 2 to 150, one of them up to ten times as large as the others, and a `--novel` that is right, half
-or twice the number. Some have pixels in the place of features, which do not suit them. A result is called bad if fewer
-than {bad:.0%} of the images are in the right group; then a warning should be told, and of the others none. Gauges and
-bars were chosen on other seeds, and so on other draws from the same data sets: for images of another kind the figures
-may be worse. kmeans and apl have the same bars, which were not measured with them.
+{runs} small runs of apl-features. Each seed draws a situation: 4 to 12 known categories of 3 to 20 images, 3 to 8 novel
+ones of 2 to 150, one of them up to ten times as large as the others, and a `--novel` that is right, half or twice the
+number. Some runs have pixels in the place of features, which do not suit them. A result is called bad if fewer than
+{bad:.0%} of the images are in the right group. Ideally all bad results have a warning and no other has. Gauges and bars
+were chosen on other seeds, and so on other draws from the same data sets; for images of another kind the figures may be
+worse. kmeans and apl have the same bars, which were not measured with them. The warning of two categories in one is
+newer than this record.
 
 {folders}
 {warnings}
 Bars: few {FEW} images a category, few known {FEW_KNOWN}, strays {STRAY}, rehearsal {REHEARSED}, stability {STABLE},
-parted {PARTED}. *Few known* and *largest* are not told of apl-features: in the runs that bars were
-chosen on, the first was told as often of good results as of bad ones, the second of good ones alone. Whether halves
-of one category lie apart, for a `--novel` that is too small, was tried on the seeds of this table and dropped: it was
-told as often of good results as of bad ones.
+parted {PARTED}. apl-features does not tell *few known* and *largest*: in the runs that bars were chosen on, the first
+came as often with good results as with bad ones, the second with good ones alone.
 
-What other bars would have done, bad results told / others told, with the rank correlation of the gauge and the
-accuracy, over the runs that have the gauge:
+Other bars, as share of bad results told / share of others told, with the rank correlation of gauge and accuracy, over
+the runs that have the gauge:
 
 {bars_table}
-By what is difficult:
+By situation:
 
 {cases}
-With one large category the clusterings tend to cut it and to throw small ones together; what is found then looks like
-a pile of equal categories. Of {large} such runs {large_told:.0%} are
-warned of, and {large_parted:.0%} by the warning that names the halves. A `--novel` that is too small is hard to see,
-since what is found then is coarser and not wrong in itself. And warnings come often: {others:.0%} of the results that
-are not bad have one. They say where to look, not what is wrong; a run without a warning can be wrong, too.
+With one large category the clustering tends to cut it and to join small ones; the result then looks like a pile of
+equal categories. Of {large} such runs {large_told:.0%} have a warning, and {large_parted:.0%} have the one that names
+the halves. Warnings come often: {others:.0%} of the results that are not bad have one. They say where to look, not what
+is wrong. A run without a warning can be wrong, too.
 """,
     "uneven": """## Categories that differ in size
 
-{seeds} draws each, one of 3 to 8 novel categories as large as the others, three or ten times as large: accuracy of the
-clusters of whitened features, before self-training, by what many clusterings agree on (*consensus*) and by what
-apl-features takes (*uneven*: that, or many small clusters put together, by the silhouette;
+{seeds} draws each; one of 3 to 8 novel categories is as large as the others, three times or ten times as large. The
+table has the accuracy of the clusters of whitened features before self-training: by what many clusterings agree on
+(*consensus*), and by what apl-features takes (*uneven*: that, or many small clusters put together, by the silhouette;
 [pretrained.md](pretrained.md)).
 
 {table}
@@ -69,27 +97,65 @@ Candidates, silhouette and bar were chosen on other draws from the same data set
 """,
     "reject": """## Images that fit no category
 
-Categories are drawn anew for each of 20 seeds: known ones (with labels), novel ones (the pile), and foreign ones,
-of which no image is trained on. {held_out} labelled images are held out, as `discover` does by itself. The table
-has the share of *fresh* images, neither trained on nor held out, that `predict --reject` flags: of known and novel
-categories it should be at most the share asked for, of foreign ones as large as possible. In brackets the smallest
-and the largest of the seeds.
+Each of 20 seeds draws known categories (with labels), novel ones (the pile), and foreign ones, of which no image is
+trained on. {held_out} labelled images are held out, as `discover` does by itself. The table has the share of *fresh*
+images, neither trained on nor held out, that `predict --reject` flags. Of known and novel categories it should be at
+most the share asked for, of foreign ones as large as possible. In brackets are the smallest and the largest of the
+seeds.
 
 {folders}
 {table}
 **The promise holds** in the mean over seeds, for novel categories too, although held-out images are of known ones
-alone: of apl-features no mean is more than {excess:.1f} points above the share asked for. A single run strays far
-from it, since {held_out} held-out images say little: more of them (`--hold-out`, `--calibrate`) narrow that. **Most
-strangers pass** at 0.05: of other clothes, other characters, other things in photographs a fifth is found.
+alone: of apl-features no mean is more than {excess:.1f} points above the share asked for. A single run can be far from
+it, since {held_out} held-out images say little; more of them (`--hold-out`, `--calibrate`) help. **Most strangers
+pass** at 0.05: a fifth of other clothes, other characters and other things in photographs is found.
 
-Rows called *after self-training* are what apl-features did before: strangeness in the features that the categories
-were found in. Whitening and self-training draw the labelled images together, and fresh images of the same
-categories stay outside. So known images looked nearly as strange as foreign ones, most of all in photographs, and
-images of novel categories were hardly ever flagged. That was found and changed on other seeds; strangeness itself
-was chosen on scikit-learn's digits ([export.md](export.md)). Methods that train their network on the labels
-(kmeans) have no such features.
+Rows called *after self-training* measure strangeness in the features that the categories were found in, as apl-features
+once did. Whitening and self-training draw the labelled images together, and fresh images of the same categories stay
+outside. So known images looked nearly as strange as foreign ones, most of all in photographs, and images of novel
+categories were hardly ever flagged. That was found and changed on other seeds; strangeness itself was chosen on
+scikit-learn's digits ([export.md](export.md)). Methods that train their network on the labels (kmeans) have no such
+features.
+""",
+    "look": """## Symbols or not
+
+The share of background, and of other pixels with a colour: smallest and largest of {seeds} folders, each of 100 images
+of three categories; and how many folders came out right. digits and omniglot are symbols, the others are not. Symbols
+have {BACKGROUND:.0%} background or more (images below {SMALL} px {BACKGROUND_IF_SMALL:.0%}) and less than
+{MOST_COLOUR:.0%} colour. These bars were chosen before, on some of the images as they are.
+
+{table}
+What remains wrong: the digits' {DIGITS} px enlarged are grey blobs that have less background than clothes, which no bar
+on the background can tell apart. Strokes that have a colour themselves (the digits, light on black, in yellow) count
+as natural. Of what is natural, clothes come nearest to the bar. Where the look is wrong, say it with `--domain`.
 """,
 }
+
+VERDICT = """# When to trust a result
+
+- **Confidence** with a pretrained network is calibrated. It is a rough guess of the share of right images:
+  {after:.0%} in the mean where {accuracy:.0%} are right and the model's own probability says {before:.0%}. In a
+  single run it is off by {gap_after:.0%} in the mean (the model's own: {gap_before:.0%}), and it is better than the
+  model's own on {better} and worse on {worse}, by the calibration error.
+- **It orders images** hardly better than the model's own: an AUROC of {auroc:.2f} for being right, against
+  {auroc_before:.2f}.
+- **It does not notice a `--novel` that is too small**: with half the number it says {half_after:.0%} where
+  {half_accuracy:.0%} are right. Other methods have no calibrated confidence; the command and the page say so.
+- **Two categories in one**: with half the number a warning names {half_hit:.0%} of the categories that are two. With
+  the right number, where two that are alike are taken for one, it names {hit} of {twos}. {wolf:.0%} of the categories
+  that are one are named wrongly.
+- **Plain features**: k-means on the features as they come is better than apl-features in {plain} of {plain_runs}
+  draws. The rehearsal on known categories does not tell which reliably, so a run keeps both.
+- **Warnings** come with {bad_told:.0%} of the bad results, and with {others:.0%} of the others: they say where to
+  look.
+- **`predict --reject 0.05`** keeps its promise on known and novel categories, and finds a fifth of the strangers.
+
+The rest of this page has the figures. benchmarks/trust/page.py makes it from the records beside it, which the scripts
+of the same names wrote. Data sets with labels play the part of people's own images: scikit-learn's digits,
+Fashion-MNIST, five of OmniGlot's background alphabets, CIFAR-10's classes 0 to 4 and CIFAR-100's 0 to 79; what is
+novel in the paper's splits is not read. Features are EfficientNet-Lite0's, except for kmeans.
+
+"""
 
 
 def page(records: dict[str, Any]) -> str:
@@ -99,16 +165,61 @@ def page(records: dict[str, Any]) -> str:
         f"{record['versions']['torch']}"
         for name, record in records.items()
     ]
-    head = (
-        "# Look, trust and strangers, in figures\n\n"
-        "Made by benchmarks/trust/page.py from the records beside it, which benchmarks/trust/look.py, gauges.py, "
-        "uneven.py and reject.py wrote.\n\nData sets with labels play the part of people's own images: "
-        "scikit-learn's digits, Fashion-MNIST, five of OmniGlot's background alphabets, CIFAR-10's classes 0 to 4 and "
-        "CIFAR-100's 0 to 79; what is novel in the paper's splits is not read. Features are EfficientNet-Lite0's, "
-        "except for kmeans.\n\n"
-    )
     texts = [PARTS[name].format(**FACTS[name](record)) for name, record in records.items()]
-    return head + "\n".join(texts) + "\n" + "".join(f"- {line}\n" for line in made)
+    return VERDICT.format(**_verdict(records)) + "\n".join(texts) + "\n" + "".join(f"- {line}\n" for line in made)
+
+
+def _verdict(records: dict[str, Any]) -> dict[str, Any]:
+    record, warned = records["confidence"], gauges.every_run(records["gauges"])
+    right, half = (confidence.every_run(record, share) for share in confidence.SHARES)
+    first = next(iter(confidence.SHARES))
+    (two, one), (half_two, half_one) = (confidence.told_of(runs, record) for runs in (right, half))
+    better = {
+        name: confidence.reliability(found[first], "after") < confidence.reliability(found[first], "before")
+        for name, found in record["results"].items()
+    }
+    bad = [bool(run["told"]) for run in warned if run["accuracy"] < records["gauges"]["bad"]]
+    others = [bool(run["told"]) for run in warned if run["accuracy"] >= records["gauges"]["bad"]]
+    return {
+        "before": confidence.mean(right, "before", "mean"),
+        "after": confidence.mean(right, "after", "mean"),
+        "auroc": confidence.mean(right, "after", "auroc"),
+        "accuracy": np.mean([run["accuracy"] for run in right]),
+        "half_after": confidence.mean(half, "after", "mean"),
+        "half_accuracy": np.mean([run["accuracy"] for run in half]),
+        "hit": sum(two),
+        "twos": len(two),
+        "half_hit": np.mean(half_two),
+        "wolf": np.mean(one + half_one),
+        "gap_before": confidence.gap(right, "before"),
+        "gap_after": confidence.gap(right, "after"),
+        "auroc_before": confidence.mean(right, "before", "auroc"),
+        "better": " and ".join(name for name, is_better in better.items() if is_better) or "none",
+        "worse": " and ".join(name for name, is_better in better.items() if not is_better) or "none",
+        "plain": sum(run["plain"] > run["accuracy"] for run in right),
+        "plain_runs": len(right),
+        "bad_told": np.mean(bad),
+        "others": np.mean(others),
+    }
+
+
+def _confidence(record: dict[str, Any]) -> dict[str, Any]:
+    share = next(iter(confidence.SHARES))
+    piles = [
+        f"- {name}: {known} known and {novel} novel categories of {each} images\n"
+        for name, (known, novel, each) in record["piles"].items()
+    ]
+    return {
+        "seeds": len(record["seed"]),
+        "piles": "".join(piles),
+        "above": record["above"],
+        "two": record["two"],
+        "one": record["one"],
+        "confidence_table": confidence.confidence_table(record),
+        "bins_table": confidence.bins_table(record, share),
+        "merged_table": confidence.merged_table(record),
+        "plain_table": confidence.plain_table(record, share),
+    }
 
 
 def _look(record: dict[str, Any]) -> dict[str, Any]:
@@ -162,7 +273,7 @@ def _uneven(record: dict[str, Any]) -> dict[str, Any]:
     return {"table": uneven.table(record), "seeds": len(next(iter(record["results"].values()))["1"])}
 
 
-FACTS = {"look": _look, "gauges": _gauges, "uneven": _uneven, "reject": _reject}
+FACTS = {"confidence": _confidence, "look": _look, "gauges": _gauges, "uneven": _uneven, "reject": _reject}
 
 
 def _title(name: str) -> str:

@@ -82,7 +82,10 @@ def print_trust(result: dict[str, Any]) -> None:
     confidence, rehearsed, alike = result.get("confidence"), result.get("rehearsed"), result.get("trust", {})
     if confidence and confidence["calibrated"]:
         known = f"calibrated on {rehearsed['images']:,} known images" if rehearsed else "calibrated"
-        print(f"about {confidence['mean']:.0%} of the images should be in the right category ({known})")
+        print(
+            f"mean confidence {confidence['mean']:.0%} ({known}): a rough guess of the share of images that are right,"
+        )
+        print("and too high if the pile has more categories than were looked for")
     elif confidence:
         print("confidence is the model's own and not calibrated: it does not say how many images are right")
     if "plain" in alike:

@@ -27,7 +27,8 @@ def test_confidence_is_calibrated_and_its_mean_is_told(run, capsys):
     assert told["mean"] == pytest.approx(sum(run.confidence) / len(run), abs=1e-6)
     assert max(run.confidence) < 1
     print_trust(run.result)
-    assert f"about {told['mean']:.0%} of the images should be in the right category" in capsys.readouterr().out
+    images = run.result["rehearsed"]["images"]
+    assert f"mean confidence {told['mean']:.0%} (calibrated on {images} known images)" in capsys.readouterr().out
     content = gather(Run.open(run.folder), None)
     assert content["calibrated"] is True
     assert content["plain"] == run.result["trust"]["plain"]
