@@ -79,8 +79,7 @@ class Discoverer(ClusterMixin, BaseEstimator):
         A category for every image given to ``fit``: the known ones keep theirs.
     confidence_ : array [N]
         In 0..1; 1 where the label was given. Where ``calibrated_``, the probability that the category is right, by what
-        became of known images in a rehearsal (docs/trust.md); otherwise the model's own probability, which says little
-        of that.
+        became of known images in a rehearsal (docs/trust.md); otherwise the model's own probability.
     calibrated_ : bool
         Whether confidence is calibrated.
     classes_ : array [known + novel]
