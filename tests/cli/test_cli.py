@@ -103,7 +103,7 @@ def test_a_folder_becomes_categories_in_one_command(folders, monkeypatch, capsys
         "report.html",
     }  # fmt: skip
     with Image.open(out / "categories.png") as sheet:
-        assert sheet.size == (16 * (48 + 3) + 3, 2 * (48 + 3) + 3)
+        assert sheet.size == (12 * (48 + 3) + 3, 2 * (48 + 3) + 3)
     assert "notes.txt" in (out / "skipped.csv").read_text()
 
     truth = folders / "truth.csv"
