@@ -40,7 +40,7 @@ CONFUSION_COLUMNS = ("part", "found", "truth", "images")
 
 WRITTEN = (
     "settings.yaml", "collection.json", "metrics.jsonl", "checkpoint", "model", "assignments.csv", "skipped.csv",
-    "categories.png", CONFUSION, "report.html", "report.safetensors", "result.json", ".lock",
+    "categories.png", CONFUSION, "report.html", "report-pictures", "report.safetensors", "result.json", ".lock",
 )  # fmt: skip
 """Everything that a run writes in its folder."""
 

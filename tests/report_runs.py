@@ -37,16 +37,18 @@ def make_run(
     kept: bool = True,
     warnings: tuple[str, ...] = (),
     auto: tuple[tuple[str, str, str], ...] = (),
+    sure: tuple[float, float] = (0.3, 1),
 ) -> Run:
     """A finished run with ``n_images`` in ``n_novel`` categories of growing size; each category has a colour, to which
-    ``noise`` adds grains that compress badly. ``auto`` has what, value and why of choices."""
+    ``noise`` adds grains that compress badly. ``auto`` has what, value and why of choices;
+    confidence lies between the two numbers ``sure``."""
     rng = np.random.default_rng(0)
     settings = resolve_settings("kmeans", "kmeans-digits", {})
     run = Run.create(folder, Call(Source(dataset="digits"), 0, "cpu", 1, "nowhere"), settings)
     novel = novel or tuple(f"novel-{i:03d}" for i in range(1, n_novel + 1))
     reading, category_of = _reading(rng, n_novel, n_images, side, channels, known, name, noise)
     assignments = len(known) + np.array([category_of[name] for name in reading.names.unlabelled])
-    confidence = rng.uniform(0.3, 1, n_images)
+    confidence = rng.uniform(*sure, n_images)
     centres = rng.normal(size=(len(known) + n_novel, 16))
     everyone = np.concatenate([reading.collection.labels[: len(known)], assignments])
     features = torch.from_numpy(centres[everyone] + 0.5 * rng.normal(size=(len(everyone), 16))).float()

@@ -20,13 +20,19 @@ const named = (text, tag = "span") => el(tag, { class: "name", dir: "auto", titl
 const whole = new Intl.NumberFormat("en");
 const count = (n, one, more) => `${whole.format(n)} ${n === 1 ? one : more}`;
 const images = (n) => count(n, "image", "images");
-const percent = (share, digits = 1) => (typeof share === "number" ? `${(100 * share).toFixed(digits)} %` : "–");
+const percent = (share, digits = 1) => (typeof share === "number" ? `${(100 * share).toFixed(digits)}\u00a0%` : "–");
 const brief = (value) => {
   if (typeof value !== "number") return "–";
   return value !== 0 && Math.abs(value) < 1e-3 ? value.toExponential(1) : String(Number(value.toPrecision(4)));
 };
 
+/** How sure the run was of an image; what is all but certain has no percentage. */
+const sureness = (share) => (share > 0.99 ? "over 99\u00a0%" : percent(share, 0));
+const touch = matchMedia("(pointer: coarse)").matches;
+const press = touch ? "Tap" : "Click";
+
 const labels = content.labels;
+const pile = content.images;
 const categories = content.categories;
 const old = new Set(content.old);
 const label = (i) => (i >= 0 && i < labels.length ? labels[i] : "another category");
@@ -73,25 +79,33 @@ byId("theme").addEventListener("click", () => {
 });
 applyTheme();
 
-// Pictures lie in sheets that are decoded when the first picture of theirs is looked at.
+// Pictures lie in sheets, inside the page or beside it, that are decoded when the first picture of theirs is looked at.
+const MOST_SHEETS = 16;
+const BESIDE = "report-pictures";
 const sheets = new Map();
 function sheet(kind, number) {
   const id = `${kind}-${number}`;
-  if (!sheets.has(id)) {
-    const block = byId(id);
-    sheets.set(id, new Promise((done) => {
-      if (!block) { done(null); return; }
-      const image = new Image();
-      image.onload = () => done(image);
-      image.onerror = () => done(null);
-      image.src = `data:image/jpeg;base64,${block.textContent}`;
-    }));
-  }
-  return sheets.get(id);
+  const found = sheets.get(id) ?? load(byId(id), `${BESIDE}/${number}.jpg`);
+  sheets.delete(id);
+  sheets.set(id, found);
+  if (sheets.size > MOST_SHEETS) sheets.delete(sheets.keys().next().value);
+  return found;
 }
-/** Where picture number i of the gallery or the map lies: its sheet, and the corner there. */
+function load(block, file) {
+  return new Promise((done) => {
+    const image = new Image();
+    image.onload = () => done(image);
+    image.onerror = () => done(null);
+    image.src = block ? `data:image/jpeg;base64,${block.textContent}` : file;
+  });
+}
+// The gallery has larger pictures of the typical and doubtful images, in this order.
+const larger = new Map();
+if (content.gallery) for (const { typical, doubtful } of categories) for (const i of [...typical, ...doubtful]) larger.set(i, larger.size);
+
+/** Where an image's thumbnail, or a picture of the gallery, lies: its sheet, and the corner there. */
 function spot(kind, i) {
-  const { side, cell, columns } = content[kind].layout;
+  const { side, cell, columns } = kind === "gallery" ? content.gallery : pile.layout;
   const inside = i % (columns * columns);
   return {
     sheet: Math.floor(i / (columns * columns)), side,
@@ -103,29 +117,18 @@ function drawSpot(context, image, { side, x, y }, left, top, size) {
   context.imageSmoothingQuality = "high";
   context.drawImage(image, x, y, side, side, left, top, size, size);
 }
-/** Picture number i on a canvas of its own, or null where the run kept none. */
-function picture(kind, i, pixels = 112) {
-  if (!content[kind].layout) return null;
-  const canvas = el("canvas", { class: "picture", width: pixels, height: pixels, role: "img", "aria-label": content[kind].names[i] });
-  const where = spot(kind, i);
-  sheet(kind, where.sheet).then((image) => { if (image) drawSpot(canvas.getContext("2d"), image, where, 0, 0, pixels); });
+/** An image on a canvas of its own, or null where the run kept no pictures. */
+function picture(i, pixels = 112) {
+  if (!pile.layout) return null;
+  const canvas = el("canvas", { class: "picture", width: pixels, height: pixels, role: "img", "aria-label": pile.names[i] });
+  const kind = larger.has(i) && pixels > pile.layout.side ? "gallery" : "images";
+  const where = spot(kind, kind === "gallery" ? larger.get(i) : i);
+  sheet(kind, where.sheet).then((image) => {
+    if (image) drawSpot(canvas.getContext("2d"), image, where, 0, 0, pixels);
+    else canvas.classList.add("missing");
+  });
   return canvas;
 }
-
-/** A picture in a window of its own, with what is known of it. */
-function enlarge(kind, i, category, other = -1) {
-  const dialog = byId("large");
-  const close = el("button", { class: "ghost", type: "button", onclick: () => dialog.close() }, "Close");
-  const facts = [dot(category), named(label(category)), el("span", { class: "soft" }, `sure to ${percent(content[kind].sure[i], 0)}`)];
-  dialog.replaceChildren(
-    picture(kind, i, 420) || "",
-    el("div", {}, named(content[kind].names[i], "b")),
-    el("div", { class: "row" }, el("span", { class: "row" }, ...facts), close),
-    other >= 0 ? el("p", { class: "soft small" }, "It lies next to ", named(label(other)), ".") : "",
-  );
-  dialog.showModal();
-}
-byId("large").addEventListener("click", (event) => { if (event.target === byId("large")) byId("large").close(); });
 
 // The categories that the map shows in colour; none chosen means all.
 const chosen = new Set();

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,15 +10,15 @@ import numpy as np
 from newfound.config.mapping import to_mapping
 from newfound.errors import UserError
 from newfound.report.curves import read_curves
-from newfound.report.keep import Kept, largest
+from newfound.report.keep import Kept, choose_images, largest
 from newfound.report.matrix import Pairs, matrix, meanings
 from newfound.report.sprites import Sheets
 from newfound.report.text import fitted
-from newfound.report.typical import choose_gallery, gallery_size
+from newfound.report.tsne import MOST_POINTS, sample_points
 from newfound.runfolder import CONFUSION, CONFUSION_COLUMNS, Run
 
-IMAGE_NAMES, CATEGORY_NAMES = 500_000, 300_000
-"""Bytes that the names of a gallery's or the map's images, and those of the categories, may take."""
+IMAGE_NAMES, CATEGORY_NAMES = 1_500_000, 300_000
+"""Bytes that the names of the images, and those of the categories, may take."""
 MOST_SKIPPED = 300
 MOST_TOLD = 30
 """Choices, and warnings, that a page shows; a run has a handful."""
@@ -37,22 +36,24 @@ def gather(run: Run, kept: Kept | None) -> dict[str, Any]:
         confidence = np.nan_to_num(np.array([float(row["confidence"]) for row in rows]))
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"the result of {run.folder} and its assignments.csv do not fit together: {error!r}") from None
-    if not rows or (kept and max(kept.points.max(initial=0), kept.typical.max(initial=0)) >= len(rows)):
+    if not rows or (kept and kept.images.max(initial=0) >= len(rows)):
         raise UserError(f"{run.folder / 'assignments.csv'} has {len(rows)} lines, fewer than the run had images")
     kept = kept or _by_confidence(assignments, confidence, len(known) + np.arange(len(novel)))
     pairs = _read_pairs(run)
     meaning = meanings(pairs.get("unlabelled", ())) | {name: name for name in known}
-    content = {name: result.get(name) for name in ("newfound", "method", "data", "seed", "images", "finished")}
+    content = {name: result.get(name) for name in ("newfound", "method", "data", "seed", "finished")}
     content |= {name: result.get(name) for name in ("seconds", "hardware", "versions", "unlabelled", "test", "earlier")}
     content |= {"auto": _choices(result.get("auto")), "warnings": _warnings(result.get("warnings"))}
     content |= {
+        "counts": result.get("images"),
         "novel": len(novel),
         "known": {"n": len(known), "names": fitted(known[:200], 20_000)},
         "confidence": float(confidence.mean()),
         "calibrated": bool(_part(result, "confidence").get("calibrated")),
         "plain": _part(result, "trust").get("plain"),
         **_categories(kept, known + novel, len(known), assignments, confidence, pairs.get("unlabelled", ()), rows),
-        "map": _map(kept, rows, assignments, confidence),
+        "map": _map(kept.positions),
+        "gallery": _layout(kept.gallery),
         "matrices": [matrix(part, some, [*known, *novel], meaning) for part, some in pairs.items()],
         "curves": read_curves(run.folder / "metrics.jsonl"),
         "settings": _settings(run),
@@ -79,82 +80,72 @@ def _warnings(found: Any) -> list[str]:
 def _by_confidence(assignments: np.ndarray, confidence: np.ndarray, novel: np.ndarray) -> Kept:
     """What can be said of a run that kept nothing: the surest images stand for the typical ones; no map."""
     shown = largest(assignments, np.union1d(novel, assignments))
-    counts = gallery_size(len(shown))
-    tables = np.full((len(shown), counts[0]), -1), np.full((len(shown), counts[1]), -1)
-    for line, category in enumerate(shown):
-        for table, some in zip(
-            tables, choose_gallery(assignments, confidence, confidence, category, *counts), strict=True
-        ):
-            table[line, : len(some)] = some
-    none = np.empty((len(shown), 0), np.int64)
-    nobody = np.full(tables[1].shape, -1)
-    return Kept(shown, *tables, nobody, none, none, np.empty(0, np.int64), np.empty((0, 2)))
+    points = sample_points(assignments, MOST_POINTS, 0)
+    images, typical, doubtful = choose_images(assignments, confidence, confidence, shown, points, 0)
+    nobody, none = np.full(len(images), -1), np.empty((len(shown), 0), np.int64)
+    return Kept(images, confidence[images], nobody, np.empty((0, 2)), shown, typical, doubtful, none, none, none)
 
 
 def _categories(
     kept: Kept, names: list[str], n_known: int, assignments: np.ndarray, confidence: np.ndarray, pairs: Pairs,
     rows: list[dict[str, str]],
 ) -> dict[str, Any]:  # fmt: skip
-    """The shown categories, the names of others that they are near to, and the gallery's images."""
+    """The images, the shown categories, and the names of these and of others that are next to them."""
     sizes = np.bincount(assignments, minlength=len(names))
     sums = np.bincount(assignments, confidence, minlength=len(names))
     place = {int(category): i for i, category in enumerate(kept.shown)}
-    for category in (*kept.nearest.ravel().tolist(), *kept.runner_up.ravel().tolist()):
+    for category in np.concatenate([table.ravel() for table in (kept.like, kept.nearest, kept.other)]).tolist():
         if category >= 0:
-            place.setdefault(category, len(place))
-    labels = fitted([names[category] for category in place], CATEGORY_NAMES)
+            place.setdefault(int(category), len(place))
+    place[-1] = -1
+    labels = fitted([names[category] for category in place if category >= 0], CATEGORY_NAMES)
     truths = _truths(pairs)
-    pictured: list[int] = []
+    found, sure = assignments[kept.images], confidence[kept.images]
+    by_typicality = np.argsort(-kept.typicality, kind="stable")
+    members = by_typicality[np.argsort(found[by_typicality], kind="stable")]
+    ends = np.searchsorted(found[members], [kept.shown, kept.shown + 1])
     categories = []
     for line, category in enumerate(kept.shown.tolist()):
-        typical, doubtful = ([int(row) for row in table[line] if row >= 0] for table in (kept.typical, kept.doubtful))
-        begun = len(pictured)
-        pictured += typical + doubtful
         categories.append({
             "size": int(sizes[category]),
             "sure": float(sums[category] / max(1, sizes[category])),
-            "typical": [begun, len(typical)],
-            "doubtful": [begun + len(typical), len(doubtful)],
-            "or": [place.get(int(other), -1) for other in kept.runner_up[line][: len(doubtful)]],
-            "near": [
-                [place[int(other)], float(cosine)]
-                for other, cosine in zip(kept.nearest[line], kept.cosine[line], strict=True)
+            "images": members[ends[0, line] : ends[1, line]].tolist(),
+            "typical": [image for image in kept.typical[line].tolist() if image >= 0],
+            "doubtful": [image for image in kept.doubtful[line].tolist() if image >= 0],
+            "like": [
+                [place[other], float(share)]
+                for other, share in zip(kept.like[line].tolist(), kept.share[line], strict=True)
                 if other >= 0
             ],
+            "near": [place[other] for other in kept.nearest[line].tolist() if other >= 0],
             "truth": truths.get(names[category], []),
         })  # fmt: skip
+    shown = {int(category): i for i, category in enumerate(kept.shown)}
     return {
         "categories": categories,
         "labels": labels,
-        "old": [place[c] for c in place if c < n_known],
-        "gallery": _images(pictured, rows, confidence, kept.gallery),
+        "old": [place[c] for c in place if 0 <= c < n_known],
+        "images": {
+            "of": len(rows),
+            "names": fitted([rows[row]["image"] for row in kept.images], IMAGE_NAMES),
+            "sure": [round(value, 3) for value in sure.tolist()],
+            "category": [shown.get(category, -1) for category in found.tolist()],
+            "other": [place[other] for other in kept.other.tolist()],
+            "layout": _layout(kept.thumbnails),
+        },
     }
 
 
-def _images(
-    chosen: Sequence[int], rows: list[dict[str, str]], confidence: np.ndarray, sheets: Sheets | None
-) -> dict[str, Any]:
-    layout = {"side": sheets.side, "cell": sheets.cell, "columns": sheets.columns} if sheets else None
-    return {
-        "names": fitted([rows[row]["image"] for row in chosen], IMAGE_NAMES),
-        "sure": [round(float(confidence[row]), 3) for row in chosen],
-        "layout": layout,
-    }
+def _layout(sheets: Sheets | None) -> dict[str, int] | None:
+    return {"side": sheets.side, "cell": sheets.cell, "columns": sheets.columns} if sheets else None
 
 
-def _map(kept: Kept, rows: list[dict[str, str]], assignments: np.ndarray, confidence: np.ndarray) -> dict[str, Any]:
-    low, high = (kept.positions.min(0), kept.positions.max(0)) if len(kept.points) else (np.zeros(2), np.ones(2))
+def _map(positions: np.ndarray) -> dict[str, list[int]]:
+    """Where the first images lie on the map."""
+    low, high = (positions.min(0), positions.max(0)) if len(positions) else (np.zeros(2), np.ones(2))
     span = max(float((high - low).max()), 1e-12)
-    where = np.round((kept.positions - (low + high) / 2) / span * SCALE + SCALE / 2).astype(int)
-    place = {int(category): i for i, category in enumerate(kept.shown)}
-    points = kept.points.tolist()
-    return {
-        "x": where[:, 0].tolist(),
-        "y": where[:, 1].tolist(),
-        "category": [place.get(int(assignments[row]), -1) for row in points],
-        "of": len(rows),
-        **_images(points, rows, confidence, kept.map),
-    }
+    where = np.round((positions - (low + high) / 2) / span * SCALE + SCALE / 2).astype(int)
+    return {"x": where[:, 0].tolist(), "y": where[:, 1].tolist()}
 
 
 def _read_pairs(run: Run) -> dict[str, Pairs]:

@@ -2,29 +2,31 @@
 
 function details() {
   const box = byId("run");
-  const { images: pile, seconds, versions } = content;
+  const { counts, seconds, versions } = content;
   const rows = [
     ["Method", content.method], ["Images from", content.data], ["Seed", content.seed], ["Finished", content.finished],
     ["Device", content.hardware], ["newfound", content.newfound],
-    ...Object.entries(versions ?? {}), ...Object.entries(pile ?? {}).map(([name, n]) => [`Images, ${name}`, whole.format(n)]),
+    ...Object.entries(versions ?? {}), ...Object.entries(counts ?? {}).map(([name, n]) => [`Images, ${name}`, whole.format(n)]),
     ...Object.entries(seconds ?? {}).map(([name, spent]) => [`Seconds, ${name.replace("since_start", "all")}`, brief(spent)]),
   ].filter(([, value]) => value !== null && value !== undefined);
-  box.append(fold("This run", true, el("div", { class: "scroll" }, el("table", {}, el("tbody", {}, ...rows.map(([name, value]) =>
+  box.append(fold("This run", el("div", { class: "scroll" }, el("table", {}, el("tbody", {}, ...rows.map(([name, value]) =>
     el("tr", {}, el("td", { class: "soft" }, name), el("td", {}, named(String(value))))))))));
   if (content.auto.length) {
-    box.append(fold("Chosen automatically", true, el("div", { class: "scroll choices" }, el("table", {}, el("tbody", {}, ...content.auto.map(([what, value, why]) =>
+    box.append(fold("Chosen automatically", el("div", { class: "scroll choices" }, el("table", {}, el("tbody", {}, ...content.auto.map(([what, value, why]) =>
       el("tr", {}, el("td", { class: "soft" }, named(what)), el("td", {}, named(value)), el("td", {}, named(why)))))))));
   }
   const { names, n } = content.known;
   const more = n > names.length ? [el("span", { class: "soft" }, `and ${whole.format(n - names.length)} more`)] : [];
-  box.append(fold(count(n, "known category", "known categories"), false, el("div", { class: "row" }, ...names.map((name) => el("span", { class: "chip" }, named(name))), ...more)));
-  box.append(fold("Settings", false, settings()));
+  box.append(fold(count(n, "known category", "known categories"), el("div", { class: "row" }, ...names.map((name) => el("span", { class: "chip" }, named(name))), ...more)));
+  box.append(fold("Settings", settings()));
   skippedFiles(box);
   byId("foot").textContent = `Made by newfound ${content.newfound ?? ""}. The category of every image is in assignments.csv, every figure in result.json, beside this page. ` +
-    "The page holds everything it shows and loads nothing.";
+    (inside() ? "The page holds everything it shows and loads nothing." : `Pictures for which the page has no room lie in ${BESIDE}, beside it.`);
 }
 
-const fold = (title, open, ...inside) => el("details", { open }, el("summary", {}, title), ...inside);
+/** Whether the page holds the thumbnails of all images. */
+const inside = () => !pile.layout || !pile.names.length || Boolean(byId(`images-${spot("images", pile.names.length - 1).sheet}`));
+const fold = (title, ...inside) => el("details", {}, el("summary", {}, title), ...inside);
 
 function settings() {
   const show = (value) => (value === null ? "–" : Array.isArray(value) ? value.map(show).join(", ") : String(value));
@@ -36,16 +38,18 @@ function settings() {
 
 function skippedFiles(box) {
   const { n, reasons, files } = content.skipped;
-  if (!n) { box.append(fold("No file was left out", false, el("p", { class: "soft" }, "Every image could be read."))); return; }
+  if (!n) { box.append(fold("No file was left out", el("p", { class: "soft" }, "Every image could be read."))); return; }
   const line = ([file, reason]) => el("tr", {}, el("td", {}, named(file)), el("td", {}, named(reason)));
   const parts = [el("ul", {}, ...reasons.map(([reason, many]) => el("li", {}, named(reason), `: ${count(many, "file", "files")}`))),
     el("div", { class: "scroll" }, el("table", {}, el("tbody", {}, ...files.map(line))))];
   if (n > files.length) parts.push(el("p", { class: "soft" }, `and ${whole.format(n - files.length)} more in skipped.csv`));
-  box.append(fold(`${count(n, "file was", "files were")} left out`, n <= 20, ...parts));
+  box.append(fold(`${count(n, "file was", "files were")} left out`, ...parts));
 }
 
 glance();
 gallery();
+startAlbum();
+startLarge();
 startMap();
 quality();
 curves();

@@ -16,6 +16,10 @@ let shownCards = 0;
 let more = null;
 
 function gallery() {
+  byId("category-hint").textContent = "Typical images lie nearest to the middle of their category. Doubtful ones are those that the run was least sure of; " +
+    `below each is the next nearest category. A square marks a known category. ${press} a picture to see it larger.` +
+    (touch ? "" : " The keys n and p go to the next and the previous category.");
+  document.addEventListener("keydown", cardKey);
   const tools = byId("category-tools");
   if (categories.some((category) => category.truth.length)) ORDERS["most mixed first"] = (a, b) => purity(a) - purity(b);
   const search = el("input", { type: "search", placeholder: "Find a category", "aria-label": "Find a category" });
@@ -53,7 +57,9 @@ function card(i) {
   if (shells.has(i)) return shells.get(i);
   const category = categories[i];
   const shell = el("article", { class: "card", id: `category-${i}`, tabIndex: -1 },
-    el("header", {}, named(label(i), "h3"), el("span", { class: "count" }, images(category.size))));
+    el("header", {}, named(label(i), "h3"), el("span", { class: "count" }, images(category.size)), el("span", { class: "steps" },
+      ...[[-1, "‹", "Previous category"], [1, "›", "Next category"]].map(([step, text, title]) => el("button",
+        { class: "ghost", type: "button", title, "aria-label": title, onclick: () => { const to = neighbour(i, step); if (to >= 0) goTo(to); } }, text)))));
   paint(() => shell.style.setProperty("--own", colour(i)));
   shells.set(i, shell);
   whenNear(shell, () => fillCard(shell, i));
@@ -67,38 +73,70 @@ function fillCard(shell, i) {
     const [name, n] = category.truth[0];
     facts.append("mostly ", named(name, "b"), ` (${percent(n / Math.max(1, category.size), 0)}) · `);
   }
-  facts.append(el("span", { class: "soft" }, `sure to ${percent(category.sure, 0)} on average`));
+  facts.append(el("span", { class: "soft" }, `sure to ${sureness(category.sure)} on average`));
   shell.append(facts);
   if (!category.size) shell.append(el("p", { class: "soft" }, "No image was put here."));
-  const rows = [["Typical", category.typical, false], ["Doubtful", category.doubtful, true]];
-  for (const [title, [first, n], doubtful] of rows) {
-    if (!n) continue;
-    const all = Array.from({ length: n }, (_, j) => thumb(first + j, i, doubtful ? category.or[j] : -1, doubtful));
-    shell.append(el("h4", {}, title), content.gallery.layout ? el("div", { class: doubtful ? "thumbs doubtful" : "thumbs" }, ...all) : el("ul", {}, ...all));
+  for (const [title, list, doubtful] of [["Typical", category.typical, false], ["Doubtful", doubts(category), true]]) {
+    if (!list.length) continue;
+    const all = list.map((image, at) => thumb(list, at, doubtful));
+    shell.append(el("h4", {}, title), pile.layout ? el("div", { class: doubtful ? "thumbs doubtful" : "thumbs" }, ...all) : el("ul", {}, ...all));
   }
-  const near = category.near.slice(0, 4).map(([other, cosine]) => nearChip(other, cosine));
-  if (near.length) shell.append(el("h4", {}, "Near to"), el("div", { class: "row" }, ...near));
-  if (content.map.x.length && category.size) {
-    const show = () => { choose((set) => { set.clear(); set.add(i); }); byId("map").scrollIntoView(); };
-    shell.append(el("h4", {}, " "), el("button", { class: "chip", type: "button", onclick: show }, dot(i), "Show on the map"));
-  }
+  alike(shell, i);
+  const buttons = el("div", { class: "row actions" });
+  if (category.size) buttons.append(el("button", { class: "chip all", type: "button", onclick: () => openAlbum(i) }, category.size === 1 ? "The image" : `All ${images(category.size)}`));
+  if (map.points && category.size) buttons.append(el("button", { class: "chip on-map", type: "button", onclick: () => showOnMap(i) }, "Show on the map"));
+  shell.append(buttons);
 }
 
-function thumb(image, category, other, doubtful) {
-  const name = content.gallery.names[image];
-  if (!content.gallery.layout) return el("li", {}, named(name));
-  const sure = percent(content.gallery.sure[image], 0);
-  const title = doubtful && other >= 0 ? `${name}: sure to ${sure}, next to ${label(other)}` : `${name}: sure to ${sure}`;
-  const made = el("button", { class: "thumb", type: "button", title, "aria-label": title, onclick: () => enlarge("gallery", image, category, other) },
-    picture("gallery", image, doubtful ? 144 : 112));
+/** The images of a category that are shown as doubtful: none that the run is all but certain of. */
+const doubts = (category) => category.doubtful.filter((i) => pile.sure[i] <= 0.99);
+
+function showOnMap(i) {
+  choose((set) => { set.clear(); set.add(i); });
+  byId("map").scrollIntoView();
+}
+
+function thumb(list, at, doubtful) {
+  const i = list[at];
+  const [name, other] = [pile.names[i], pile.other[i]];
+  if (!pile.layout) return el("li", {}, named(name));
+  const title = `${name}: sure to ${sureness(pile.sure[i])}` + (doubtful && other >= 0 ? `, next nearest category ${label(other)}` : "");
+  const made = el("button", { class: "thumb", type: "button", title, "aria-label": title, onclick: () => enlarge(list, at) }, picture(i, doubtful ? 144 : 112));
   if (doubtful && other >= 0) made.append(el("span", { class: "or" }, el("bdi", {}, label(other)), "?"));
   return made;
 }
 
-function nearChip(other, cosine) {
-  const inside = [dot(other), named(label(other)), el("span", { class: "soft num" }, cosine.toFixed(2))];
-  if (other < categories.length) return el("button", { class: "chip", type: "button", onclick: () => goTo(other) }, ...inside);
-  return el("span", { class: "chip", title: old.has(other) ? "a known category" : "" }, ...inside);
+/** Which known categories a new one is like, and which new one is nearest to it. */
+function alike(shell, i) {
+  const { like, near } = categories[i];
+  if (like.length && !old.has(i)) {
+    const [[first, share], ...rest] = like;
+    const said = [el("span", { class: "soft" }, "Of the known categories most like "), el("span", { class: "together" }, dot(first), "\u00a0", named(label(first), "b")),
+      el("span", { class: "soft" }, ` (${percent(share, 0)} of its nearest known images)`)];
+    const second = rest.find(([, part]) => part >= 0.1);
+    if (second) said.push(el("span", { class: "soft" }, ", then "), named(label(second[0]), "b"), el("span", { class: "soft" }, ` (${percent(second[1], 0)})`));
+    shell.append(el("p", { class: "small like" }, ...said));
+  }
+  if (near.length) shell.append(el("p", { class: "small like" }, el("span", { class: "soft" }, "Nearest new category "), nearChip(near[0])));
+}
+
+function nearChip(other) {
+  const inside = [dot(other), named(label(other))];
+  return other < categories.length ? el("button", { class: "chip", type: "button", onclick: () => goTo(other) }, ...inside) : el("span", { class: "chip" }, ...inside);
+}
+
+/** The category listed before (-1) or after (1) this one; -1 where there is none. */
+function neighbour(i, step) {
+  const at = listed.indexOf(i);
+  return at < 0 ? listed[0] ?? -1 : listed[at + step] ?? -1;
+}
+
+function cardKey(event) {
+  if (!["n", "p"].includes(event.key) || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.target.closest("input, select, dialog")) return;
+  const here = event.target.closest(".card");
+  const to = here ? neighbour(Number(here.id.slice("category-".length)), event.key === "n" ? 1 : -1) : listed[0] ?? -1;
+  if (to >= 0) goTo(to);
 }
 
 /** Bring a category's card before the reader. */

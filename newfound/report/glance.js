@@ -3,12 +3,12 @@
 const MOST_FACES = 60;
 
 function glance() {
-  const { images: pile, known, novel } = content;
-  const n = pile && pile.unlabelled;
+  const { counts, known, novel } = content;
+  const n = counts && counts.unlabelled;
   byId("headline").textContent = count(novel, "new category", "new categories");
   document.title = `newfound: ${count(novel, "new category", "new categories")}`;
-  byId("subline").textContent = `found among ${images(n ?? content.map.of)} that nobody had labelled, with the help of ` +
-    `${images(pile ? pile.labelled : 0)} of ${count(known.n, "known category", "known categories")}.`;
+  byId("subline").textContent = `found among ${images(n ?? pile.of)} that nobody had labelled, with the help of ` +
+    `${images(counts ? counts.labelled : 0)} of ${count(known.n, "known category", "known categories")}.`;
   const doubts = content.warnings;
   byId("warnings").hidden = !doubts.length;
   if (doubts.length) byId("warnings").append(el("b", {}, "Look with care"), el("ul", {}, ...doubts.map((doubt) => named(doubt, "li"))));
@@ -16,11 +16,11 @@ function glance() {
   const faces = byId("faces");
   faces.classList.toggle("many", order.length > 24);
   faces.classList.toggle("few", order.length <= 12);
-  for (const i of content.gallery.layout ? order.slice(0, MOST_FACES) : []) {
-    const [first, shown] = categories[i].typical;
-    if (!shown) continue;
-    const four = order.length <= 12 && shown >= 4 ? 4 : 1;
-    const face = el("div", { class: four > 1 ? "mosaic" : "mosaic one" }, ...Array.from({ length: four }, (_, j) => picture("gallery", first + j, 4 === four ? 128 : 208)));
+  for (const i of pile.layout ? order.slice(0, MOST_FACES) : []) {
+    const { typical } = categories[i];
+    if (!typical.length) continue;
+    const four = order.length <= 12 && typical.length >= 4 ? 4 : 1;
+    const face = el("div", { class: four > 1 ? "mosaic" : "mosaic one" }, ...typical.slice(0, four).map((image) => picture(image, four === 4 ? 128 : 208)));
     paint(() => { face.style.borderColor = colour(i); }, face);
     const title = `${label(i)}, ${images(categories[i].size)}`;
     faces.append(el("button", { class: "face", type: "button", title, "aria-label": title, onclick: () => goTo(i) },

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,34 +23,40 @@ from newfound.report.typical import choose_gallery, closeness, gallery_size
 from newfound.runfolder import Run
 
 NAME = "report.safetensors"
-GALLERY_BYTES, MAP_BYTES = 5_500_000, 2_500_000
-"""Of thumbnails. In the page they are a third larger (base64): 10.7 of its 15 MB."""
-MAP_SIDE = 48
+GALLERY_BYTES, INSIDE = 3_000_000, 3_500_000
+"""Of larger pictures, and of thumbnails inside the page. They are a third larger there (base64): 8.7 of its 15 MB."""
+THUMBNAIL = 64
+"""Pixels of a thumbnail at the most."""
 MOST_PICTURES = 10_000
+MOST_IMAGES = 50_000
+"""Images that the page shows, beside those of the gallery: all, or a random choice."""
 MOST_CATEGORIES = 2000
 """Categories that are shown, the largest ones; beyond it the page would only grow."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Rows are those of assignments.csv, -1 where there are no more; categories count known ones, then novel ones.
+    """What the page shows of the images; -1 where there are no more.
 
-    ``shown`` [S] are categories that images may have; ``typical``, ``doubtful``, ``runner_up`` (the category
-    that a doubtful image is next to), ``nearest`` and ``cosine`` have a line for each of them. ``points`` [M] lie at
-    ``positions`` [M, 2]. The gallery's pictures are the typical, then the doubtful ones of each category; both sheets
-    may be missing.
+    ``images`` [P] are rows of assignments.csv, and ``typicality`` and ``other`` [P] say how typical each is and which
+    category it is next to; the first M of them are on the map, at ``positions`` [M, 2]. ``shown`` [S] are categories
+    that images may have, counted known ones, then novel ones. For each of them ``typical`` and ``doubtful`` have places
+    in ``images``, ``like``, ``share`` and ``nearest`` the categories near it. ``thumbnails`` are of all images,
+    ``gallery`` has larger pictures of the typical, then the doubtful ones of each category; both may be missing.
     """
 
+    images: np.ndarray
+    typicality: np.ndarray
+    other: np.ndarray
+    positions: np.ndarray
     shown: np.ndarray
     typical: np.ndarray
     doubtful: np.ndarray
-    runner_up: np.ndarray
+    like: np.ndarray
+    share: np.ndarray
     nearest: np.ndarray
-    cosine: np.ndarray
-    points: np.ndarray
-    positions: np.ndarray
+    thumbnails: Sheets | None = None
     gallery: Sheets | None = None
-    map: Sheets | None = None
 
 
 def keep(
@@ -65,29 +72,53 @@ def keep(
     [n_train, D]."""
     first, seed = collection.n_labelled, run.call.seed
     labels = torch.from_numpy(collection.labels[:first])
-    n = len(collection.classes) + collection.n_novel
-    near = closeness(features, labels, assignments, n)
+    near = closeness(features, labels, assignments, len(collection.classes), collection.n_novel)
     shown = largest(assignments, collection.candidates)
-    counts = gallery_size(len(shown))
-    chosen = [choose_gallery(assignments, confidence, near.own, category, *counts) for category in shown]
-    typical, doubtful = (_table([pair[i] for pair in chosen], counts[i]) for i in (0, 1))
     points = sample_points(assignments, MOST_POINTS, seed)
+    images, typical, doubtful = choose_images(assignments, confidence, near.own, shown, points, seed)
     positions = draw_map(features[first:][torch.from_numpy(points).to(features.device)], seed, reporter)
-    gallery = thumbnails = None
+    thumbnails = gallery = None
     if is_picture(collection.train):
+        thumbnails = make_sheets(collection.train, first + images, thumbnail_bytes(len(images)), THUMBNAIL)
         pictured = np.concatenate([typical, doubtful], 1).ravel()
-        gallery = make_sheets(collection.train, first + pictured[pictured >= 0], GALLERY_BYTES)
-        thumbnails = make_sheets(collection.train, first + points, MAP_BYTES, MAP_SIDE)
-    place = np.empty(len(names) + 1, np.int64)
+        gallery = make_sheets(collection.train, first + images[pictured[pictured >= 0]], GALLERY_BYTES)
+        if gallery.side <= thumbnails.side:
+            gallery = None
+    place = np.empty(len(names), np.int64)
     place[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
-    place[-1] = -1
-    runner_up = np.where(doubtful >= 0, near.other[doubtful], -1)
     kept = Kept(
-        shown, place[typical], place[doubtful], runner_up, near.nearest[shown], near.cosine[shown], place[points],
-        positions, gallery, thumbnails,
+        place[images], near.own[images], near.other[images], positions, shown, typical, doubtful,
+        near.like[shown], near.share[shown], near.nearest[shown], thumbnails, gallery,
     )  # fmt: skip
     write_kept(run.folder / NAME, kept)
     return kept
+
+
+def choose_images(
+    assignments: np.ndarray,
+    confidence: np.ndarray,
+    typicality: np.ndarray,
+    shown: np.ndarray,
+    points: np.ndarray,
+    seed: int,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows that the page shows, ``points`` first, then the others by category, the typical before; and the places among
+    them of each shown category's typical and of its doubtful images."""
+    counts = gallery_size(len(shown))
+    chosen = [choose_gallery(assignments, confidence, typicality, category, *counts) for category in shown]
+    tables = [_table([pair[i] for pair in chosen], counts[i]) for i in (0, 1)]
+    pictured = np.concatenate([rows for pair in chosen for rows in pair])
+    others = np.setdiff1d(np.union1d(sample_points(assignments, MOST_IMAGES, seed), pictured), points)
+    others = others[np.lexsort((-typicality[others], assignments[others]))]
+    images = np.concatenate([points, others])
+    place = np.full(len(assignments) + 1, -1)
+    place[images] = np.arange(len(images))
+    return images, place[tables[0]], place[tables[1]]
+
+
+def thumbnail_bytes(n: int) -> int:
+    """Bytes that thumbnails of ``n`` images may take: those of a full map fit into the page."""
+    return INSIDE * max(MOST_POINTS, n) // MOST_POINTS
 
 
 def largest(assignments: np.ndarray, candidates: np.ndarray) -> np.ndarray:
@@ -104,9 +135,9 @@ def _table(rows: list[np.ndarray], width: int) -> np.ndarray:
     return table
 
 
-WHOLE = ("shown", "typical", "doubtful", "runner_up", "nearest", "points")
-REAL = ("cosine", "positions")
-PICTURES = ("gallery", "map")
+WHOLE = ("images", "other", "shown", "typical", "doubtful", "like", "nearest")
+REAL = ("typicality", "positions", "share")
+PICTURES = ("thumbnails", "gallery")
 
 
 def write_kept(path: Path, kept: Kept) -> None:
@@ -128,11 +159,9 @@ def read_kept(run: Run) -> Kept | None:
     try:
         n_images, n_all = int(result["images"]["unlabelled"]), len(result["novel"]) + len(result["known"])
         tensors = load_file(path)
-        kept = Kept(
-            tensors["shown"], tensors["typical"], tensors["doubtful"], tensors["runner_up"], tensors["nearest"],
-            tensors["cosine"], tensors["points"], tensors["positions"],
-            _read_sheets(tensors, "gallery"), _read_sheets(tensors, "map"),
-        )  # fmt: skip
+        thumbnails, gallery = (_read_sheets(tensors, name) for name in PICTURES)
+        arrays: dict[str, Any] = {name: tensors[name] for name in (*WHOLE, *REAL)}
+        kept = Kept(**arrays, thumbnails=thumbnails, gallery=gallery)
         _check(kept, n_images, n_all)
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} does not hold what this run's page shows: {str(error) or repr(error)}") from None
@@ -153,13 +182,14 @@ def _read_sheets(tensors: dict[str, np.ndarray], name: str) -> Sheets | None:
 
 
 def _check(kept: Kept, n_images: int, n_all: int) -> None:
-    lines, points = len(kept.shown), len(kept.points)
+    lines, n, points = len(kept.shown), len(kept.images), len(kept.positions)
     shapes = {
-        "shown": (lines,), "typical": (lines, None), "doubtful": (lines, None), "runner_up": kept.doubtful.shape,
-        "nearest": (lines, None), "cosine": kept.nearest.shape, "points": (points,), "positions": (points, 2),
+        "images": (n,), "typicality": (n,), "other": (n,), "positions": (points, 2), "shown": (lines,),
+        "typical": (lines, None), "doubtful": (lines, None), "like": (lines, None), "share": kept.like.shape,
+        "nearest": (lines, None),
     }  # fmt: skip
-    below = {"shown": n_all, "typical": n_images, "doubtful": n_images, "points": n_images}
-    below |= {"runner_up": n_all, "nearest": n_all}
+    below = {"images": n_images, "other": n_all, "shown": n_all, "typical": n, "doubtful": n, "like": n_all}
+    below |= {"nearest": n_all}
     for name, shape in shapes.items():
         values = getattr(kept, name)
         if len(values.shape) != len(shape) or any(w not in (None, h) for h, w in zip(values.shape, shape, strict=True)):
@@ -169,11 +199,13 @@ def _check(kept: Kept, n_images: int, n_all: int) -> None:
             raise ValueError(f"{name} counts beyond {below[name] - 1}")
         if not whole and (values.dtype != np.float32 or not np.isfinite(values).all()):
             raise ValueError(f"{name} holds what is no number")
-    if (kept.shown < 0).any() or (kept.points < 0).any():
-        raise ValueError("shown or points count below 0")
-    pictures = kept.typical.size + kept.doubtful.size
-    if lines > MOST_CATEGORIES or points > MOST_POINTS or pictures > MOST_PICTURES or kept.nearest.size > MOST_PICTURES:
+    if (kept.shown < 0).any() or (kept.images < 0).any():
+        raise ValueError("shown or images count below 0")
+    pictures, near = kept.typical.size + kept.doubtful.size, kept.like.size + kept.nearest.size
+    if lines > MOST_CATEGORIES or points > min(n, MOST_POINTS) or max(pictures, near) > MOST_PICTURES:
         raise ValueError(f"{lines} categories, {pictures} pictures of them and {points} points")
-    for sheets, budget in ((kept.gallery, GALLERY_BYTES), (kept.map, MAP_BYTES)):
+    if n > MOST_IMAGES + MOST_PICTURES:
+        raise ValueError(f"{n} images, more than a page shows")
+    for sheets, budget in ((kept.gallery, GALLERY_BYTES), (kept.thumbnails, thumbnail_bytes(n))):
         if sheets and sum(map(len, sheets.jpegs)) > budget:
             raise ValueError("its pictures are larger than those of a run")

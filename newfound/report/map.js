@@ -9,11 +9,10 @@ const map = {
 
 function startMap() {
   if (!map.points) { byId("map").hidden = true; return; }
-  const all = map.points === content.map.of;
-  const touch = matchMedia("(pointer: coarse)").matches;
-  byId("map-hint").textContent = `${all ? "All" : `${whole.format(map.points)} of`} ${images(content.map.of)}, laid out by t-SNE: what the network ` +
-    "finds alike lies together; distances between groups say little. " +
-    (touch ? "Tap one to see it, pinch to zoom." : "Point at one to see it, click it to keep it; click the map, then turn the wheel to zoom, drag to move.");
+  const all = map.points === pile.of;
+  byId("map-hint").textContent = `${all ? "All" : `${whole.format(map.points)} of`} ${images(pile.of)}, laid out by t-SNE: images that the network ` +
+    "finds alike lie together; the distances between groups say little. " +
+    (touch ? "Tap an image to see it, pinch to zoom." : "Point at an image to see it, click it to keep it in view. Drag to move; click the map and turn the wheel to zoom.");
   mapTools();
   legend();
   const canvas = byId("map-canvas");
@@ -23,14 +22,14 @@ function startMap() {
   followPointers(canvas);
   canvas.addEventListener("keydown", mapKey);
   canvas.addEventListener("blur", () => { map.cross = false; redraw(); });
-  if (content.map.layout) whenNear(canvas, loadMapPictures);
+  if (pile.layout) whenNear(canvas, loadMapPictures);
 }
 
 function mapTools() {
   const button = (text, title, action) => el("button", { type: "button", title, "aria-label": title, onclick: action }, text);
   const middle = () => [map.width / 2, map.height / 2];
   byId("map-tools").append(
-    ...(content.map.layout ? switcher(["Pictures", "Points"], (i) => { map.pictures = i === 0; redraw(); }) : []),
+    ...(pile.layout ? switcher(["Pictures", "Points"], (i) => { map.pictures = i === 0; redraw(); }) : []),
     button("+", "Zoom in", () => zoom(1.6, ...middle())), button("−", "Zoom out", () => zoom(1 / 1.6, ...middle())),
     button("Reset", "Show the whole map", () => { Object.assign(map, { scale: 1, x: 0, y: 0 }); redraw(); }));
 }
@@ -56,9 +55,9 @@ function legend() {
 }
 
 function loadMapPictures() {
-  const { columns } = content.map.layout;
+  const { columns } = pile.layout;
   for (let i = 0; i * columns * columns < map.points; i += 1) {
-    sheet("map", i).then((image) => { map.images[i] = image; redraw(); });
+    sheet("images", i).then((image) => { map.images[i] = image; redraw(); });
   }
 }
 
@@ -98,7 +97,7 @@ function drawMap() {
   const size = Math.min(80, Math.max(18, (700 * room) / Math.sqrt(map.points)) * Math.pow(map.scale, 0.75));
   const late = [];
   for (let i = 0; i < map.points; i += 1) {
-    const category = content.map.category[i];
+    const category = pile.category[i];
     const [x, y] = screen(i);
     if (x < -size || y < -size || x > map.width + size || y > map.height + size) continue;
     if (chosen.size && !chosen.has(category)) {
@@ -107,7 +106,7 @@ function drawMap() {
     } else late.push([i, x, y, category]);
   }
   for (const [i, x, y, category] of late) {
-    context.globalAlpha = 0.45 + 0.5 * content.map.sure[i];
+    context.globalAlpha = 0.45 + 0.5 * pile.sure[i];
     disc(context, x, y, radius, colour(category));
   }
   if (map.pictures) drawPictures(context, late, size);
@@ -161,7 +160,7 @@ function crosshair(context) {
   context.stroke();
 }
 function drawThumb(context, i, x, y, size, category) {
-  const where = spot("map", i);
+  const where = spot("images", i);
   const image = map.images[where.sheet];
   if (!image) return false;
   context.globalAlpha = 1;
@@ -185,7 +184,7 @@ function nearestPoint(x, y, within) {
   let best = -1;
   let least = within * within;
   for (let i = 0; i < map.points; i += 1) {
-    if (chosen.size && !chosen.has(content.map.category[i])) continue;
+    if (chosen.size && !chosen.has(pile.category[i])) continue;
     const [px, py] = screen(i);
     const distance = (px - x) ** 2 + (py - y) ** 2;
     if (distance < least) { least = distance; best = i; }
@@ -263,14 +262,14 @@ function fillTip(i, pinned) {
   tip.hidden = i < 0;
   tip.classList.toggle("pinned", pinned);
   if (i < 0) return;
-  const category = content.map.category[i];
+  const category = pile.category[i];
   const lines = [
     el("div", {}, dot(category), " ", el("b", { class: "name", dir: "auto" }, category >= 0 ? label(category) : "another category")),
-    named(content.map.names[i], "div"),
-    el("div", { class: "soft" }, `sure to ${percent(content.map.sure[i], 0)}`),
+    named(pile.names[i], "div"),
+    el("div", { class: "soft" }, `sure to ${sureness(pile.sure[i])}`),
   ];
   if (pinned && category >= 0) lines.push(el("button", { class: "chip", type: "button", onclick: () => goTo(category) }, "Go to the category"));
-  tip.replaceChildren(picture("map", i, 176) || "", el("div", {}, ...lines));
+  tip.replaceChildren(picture(i, 176) || "", el("div", {}, ...lines));
 }
 function placeTip(i) {
   const tip = byId("map-tip");

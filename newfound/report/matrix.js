@@ -69,7 +69,7 @@ function openMatrix(data) {
     table.sums[row] += n;
   }
   const left = data.images - data.shown;
-  byId("matrix-says").textContent = `${images(data.images)}. Point at a cell.` + (left ? ` ${images(left)} in the smallest cells are not shown.` : "");
+  byId("matrix-says").textContent = `${images(data.images)}. ${touch ? "Tap" : "Point at"} a cell.` + (left ? ` ${images(left)} in the smallest cells are not shown.` : "");
   drawMatrix();
   mixups();
 }

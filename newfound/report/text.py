@@ -9,7 +9,7 @@ from typing import Any
 
 from newfound.progress import visible
 
-LENGTHS = (200, 140, 100, 70, 48, 32, 20, 12)
+LENGTHS = (200, 140, 100, 70, 48, 32, 20, 12, 8, 4)
 
 
 def displayed(name: str) -> str:

@@ -632,7 +632,8 @@ def test_a_link_to_nothing_in_a_run_makes_no_file_elsewhere(newfound, finished):
         content.exists() and shutil.move(content, path)
 
 
-def test_every_name_that_a_run_writes_is_checked_for_links(newfound, tmp_path):
+def test_every_name_that_a_run_writes_is_checked_for_links(newfound, tmp_path, monkeypatch):
+    monkeypatch.setattr("newfound.report.page.INSIDE", 0)  # so that thumbnails lie beside the page
     words = ["discover", "--dataset", "digits", "--method", "kmeans", "--set", "stage1.epochs=1", "--out"]
     assert newfound(*words, tmp_path / "run")[0] == 0
     assert {path.name for path in (tmp_path / "run").iterdir()} == set(WRITTEN)

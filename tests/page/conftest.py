@@ -3,6 +3,10 @@
 import shutil
 
 import pytest
+from report_runs import make_run
+
+from newfound.report.keep import read_kept
+from newfound.report.page import write_page
 
 
 @pytest.fixture(scope="session")
@@ -36,3 +40,23 @@ def open_page(browser, tmp_path):
         return browser, lambda: [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
 
     return open_it
+
+
+@pytest.fixture
+def show(open_page, tmp_path):
+    """Opens the page of a run made with these words; gives the browser and its console's errors."""
+
+    def show_it(width=1280, height=900, **words):
+        run = make_run(tmp_path / "run", **words)
+        html = write_page(run, read_kept(run)).read_text(encoding="utf-8")
+        browser, errors = open_page("<!doctype html><title>x</title>")
+        browser.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500},
+        )
+        browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": width < 500, "maxTouchPoints": 5})
+        browser, errors = open_page(html)
+        browser.execute_script("localStorage.clear()")
+        return browser, errors
+
+    return show_it

@@ -3,23 +3,12 @@
 import re
 
 import pytest
-from report_runs import make_run
-from selenium.webdriver.common.by import By
+from looking import every, one, painted, until
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select, WebDriverWait
-
-from newfound.report.keep import read_kept
-from newfound.report.page import write_page
+from selenium.webdriver.support.ui import Select
 
 pytestmark = pytest.mark.page
 EVIL = "<img src=x onerror=\"window.pwned=1;document.title='pwned'\">"
-PAINTED = """
-const canvas = document.querySelector(arguments[0]);
-const pixels = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
-const seen = new Set();
-for (let i = 0; i < pixels.length; i += 4) if (pixels[i + 3]) seen.add(pixels.slice(i, i + 3).join());
-return [...seen].sort();
-"""
 POINT = """
 const [canvas, type, step] = [document.querySelector(arguments[0]), arguments[1], arguments[2]];
 canvas.scrollIntoView({block: "center", behavior: "instant"});
@@ -31,41 +20,6 @@ for (let y = 0; y < box.height; y += step) for (let x = 0; x < box.width; x += s
 }
 return false;
 """
-
-
-@pytest.fixture
-def show(open_page, tmp_path):
-    """Opens the page of a run made with these words; gives the browser and its console's errors."""
-
-    def show_it(width=1280, height=900, **words):
-        run = make_run(tmp_path / "run", **words)
-        html = write_page(run, read_kept(run)).read_text(encoding="utf-8")
-        browser, errors = open_page("<!doctype html><title>x</title>")
-        browser.execute_cdp_cmd(
-            "Emulation.setDeviceMetricsOverride",
-            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500},
-        )
-        browser, errors = open_page(html)
-        browser.execute_script("localStorage.clear()")
-        return browser, errors
-
-    return show_it
-
-
-def one(browser, selector):
-    return browser.find_element(By.CSS_SELECTOR, selector)
-
-
-def every(browser, selector):
-    return browser.find_elements(By.CSS_SELECTOR, selector)
-
-
-def until(browser, condition):
-    return WebDriverWait(browser, 10).until(condition)
-
-
-def painted(browser, selector):
-    return browser.execute_script(PAINTED, selector)
 
 
 def point_at(browser, canvas, type="pointermove", step=8, found="!document.querySelector('#map-tip').hidden"):
@@ -105,11 +59,11 @@ def test_the_gallery_shows_pictures_and_enlarges_them(show):
     assert len(every(browser, ".card")) == 3
     assert one(browser, ".card .doubtful .thumb").text.endswith("?")
     browser.execute_script("document.querySelector('.card .thumb').click()")
-    assert one(browser, "dialog").is_displayed()
-    assert "pile/" in one(browser, "dialog").text
-    until(browser, lambda b: painted(b, "dialog canvas"))
-    one(browser, "dialog button").click()
-    assert not one(browser, "dialog").is_displayed()
+    assert one(browser, "#large").is_displayed()
+    assert "pile/" in one(browser, "#large").text
+    until(browser, lambda b: painted(b, "#large canvas"))
+    every(browser, "#large button")[-1].click()
+    assert not one(browser, "#large").is_displayed()
     Select(one(browser, "#category-tools select")).select_by_visible_text("by name")
     assert [title.text for title in every(browser, ".card h3")] == ["novel-001", "novel-002", "novel-003"]
     assert errors() == []
@@ -142,7 +96,7 @@ def test_the_map_answers_to_pointer_keys_and_categories(show):
 
 def test_a_card_leads_to_the_map_and_back(show):
     browser, errors = show(n_novel=3, n_images=60)
-    button = one(browser, ".card > .chip")
+    button = one(browser, ".card .on-map")
     browser.execute_script("arguments[0].click()", button)
     name = one(browser, ".card h3").text
     assert [chip.text for chip in every(browser, "#legend [aria-pressed=true]")] == [name]
@@ -175,13 +129,15 @@ def test_nothing_in_a_name_is_executed(show):
     )  # fmt: skip
     browser.execute_script("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
     for thumb in every(browser, ".thumb"):
-        browser.execute_script("arguments[0].click(); document.querySelector('dialog').close()", thumb)
+        browser.execute_script("arguments[0].click(); document.querySelector('#large').close()", thumb)
+    for button in every(browser, ".chip.all"):
+        browser.execute_script("arguments[0].click(); document.querySelector('#album').close()", button)
     point_at(browser, "#map-canvas")
     point_at(browser, "#matrix-canvas", found="document.querySelector('#matrix-says b')")
     assert browser.execute_script("return [window.pwned, document.images.length, document.scripts.length]") == [
         None,
         0,
-        4,
+        3,
     ]
     assert browser.title == "newfound: 3 new categories"
     assert EVIL in [title.text for title in every(browser, ".card h3")]
@@ -215,9 +171,10 @@ def test_nothing_in_a_warning_or_a_choice_is_executed(show):
     hostile = (EVIL, "</script><script>window.pwned=1</script>", "javascript:window.pwned=1", "x" * 150)
     browser, errors = show(390, 844, warnings=hostile, auto=((EVIL, EVIL, EVIL), ("y" * 150, "z" * 150, "why")))
     assert [line.text for line in every(browser, "#warnings li")] == list(hostile)
+    browser.execute_script("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
     assert EVIL in one(browser, "#details .choices").text
     seen = browser.execute_script("return [window.pwned, document.images.length, document.scripts.length]")
-    assert seen == [None, 0, 4]
+    assert seen == [None, 0, 3]
     assert browser.title == "newfound: 3 new categories"
     assert browser.execute_script("return document.documentElement.scrollWidth") <= 390
     assert errors() == []
@@ -226,6 +183,7 @@ def test_nothing_in_a_warning_or_a_choice_is_executed(show):
 def test_what_was_chosen_is_not_broken_inside_words_on_a_phone(show):
     why = "efficientnet-lite0 has learned from a million images, and here are 260"
     browser, errors = show(390, 844, auto=(("domain", "natural", "19% of the pixels"), ("method", "kmeans", why)))
+    browser.execute_script("document.querySelectorAll('details').forEach((d) => { d.open = true; })")
     lines = "return arguments[0].getClientRects().length"
     words = every(browser, ".choices td:not(:last-child) .name")
     assert [browser.execute_script(lines, word) for word in words] == [1, 1, 1, 1]

@@ -38,7 +38,8 @@ def test_a_discovery_ends_with_a_page(tmp_path):
     page = (tmp_path / "run" / "report.html").read_text()
     content = content_of(page)
     assert sum(category["size"] for category in content["categories"]) == len(content["map"]["x"]) == 679
-    assert content["gallery"]["layout"] == {"side": 8, "cell": 8, "columns": 192}
+    assert content["images"]["layout"] == {"side": 8, "cell": 8, "columns": 192}
+    assert content["gallery"] is None  # its pictures would be no larger
     assert {data["title"]: data["images"] for data in content["matrices"]} == {"unlabelled": 679, "test": 449}
     assert content["test"]["strict"].keys() == {"old", "new", "all"}
     assert [curve["stage"] for curve in content["curves"]] == ["stage1"]
@@ -62,7 +63,7 @@ def test_hostile_and_foreign_names_on_the_disk_reach_the_page_as_text(tmp_path):
     page = (out / "report.html").read_text(encoding="utf-8")
     content = content_of(page)
     assert HOSTILE not in page
-    assert set(content["map"]["names"]) == {
+    assert set(content["images"]["names"]) == {
         f"{HOSTILE}.png",
         "猫 кошка قطة.png",
         shortened("x" * 200 + ".png", 200),
@@ -90,7 +91,7 @@ def test_a_run_that_kept_nothing_is_looked_at_again(tmp_path):
     assert {name: value.tobytes() for name, value in again.items() if "positions" not in name} == {
         name: value for name, value in kept.items() if "positions" not in name
     }
-    assert content_of((run / "report.html").read_text())["gallery"]["layout"]
+    assert content_of((run / "report.html").read_text())["images"]["layout"]
 
 
 def test_without_pictures_and_images_the_page_has_names(tmp_path, capsys):
@@ -99,12 +100,11 @@ def test_without_pictures_and_images_the_page_has_names(tmp_path, capsys):
     assert "the page has no pictures and no map" in capsys.readouterr().err
     content = content_of((run.folder / "report.html").read_text())
     assert content["map"]["x"] == []
-    assert content["gallery"]["layout"] is None
-    sure = content["gallery"]["sure"]
+    assert content["images"]["layout"] is None
     for category in content["categories"]:
-        (first, n), (doubtful, m) = category["typical"], category["doubtful"]
-        assert sure[first : first + n] == sorted(sure[first : first + n], reverse=True)
-        assert min(sure[first : first + n]) >= max(sure[doubtful : doubtful + m])
+        typical, doubtful = ([content["images"]["sure"][i] for i in category[part]] for part in ("typical", "doubtful"))
+        assert typical == sorted(typical, reverse=True)
+        assert min(typical) >= max(doubtful)
 
 
 def test_one_category_without_answers_has_a_page(tmp_path):
@@ -137,7 +137,7 @@ def test_no_name_can_end_the_content_or_become_a_tag(tmp_path):
     )  # fmt: skip
     page = page_of(run)
     assert HOSTILE not in page
-    assert page.count("<script") == page.count("</script>") == 4
+    assert page.count("<script") == page.count("</script>") == 3
     assert content_of(page)["labels"][0] == HOSTILE
 
 
@@ -188,6 +188,49 @@ def test_answers_given_later_reach_the_page(tmp_path, monkeypatch, capsys):
     assert content["unlabelled"]["images"] == 60
 
 
+def test_every_image_is_listed_in_its_category_typical_ones_first(tmp_path):
+    run = make_run(tmp_path / "run", n_novel=3, n_images=90)
+    content = content_of(page_of(run))
+    names, typicality = content["images"]["names"], load_file(run.folder / "report.safetensors")["typicality"]
+    rows = {row["image"]: row["category"] for row in run.read_assignments()}
+    for category, label in zip(content["categories"], content["labels"], strict=False):
+        assert {names[i] for i in category["images"]} == {name for name, found in rows.items() if found == label}
+        listed = [typicality[i] for i in category["images"]]
+        assert listed == sorted(listed, reverse=True)
+        assert category["images"][: len(category["typical"])] == category["typical"]
+
+
+def test_thumbnails_that_have_no_room_in_the_page_lie_beside_it(tmp_path, monkeypatch):
+    run = make_run(tmp_path / "run", n_novel=2, n_images=3000, side=48, noise=30)
+    beside, sheets = run.folder / "report-pictures", read_kept(run).thumbnails.jpegs
+    assert "img-src data:;" in page_of(run)
+    assert not beside.exists()
+    monkeypatch.setattr("newfound.report.page.INSIDE", len(sheets[0]))
+    page = page_of(run)
+    assert {path.name: path.read_bytes() for path in beside.iterdir()} == {
+        f"{i}.jpg": jpeg for i, jpeg in enumerate(sheets) if i
+    }
+    assert 'id="images-0"' in page
+    assert 'id="images-1"' not in page
+    assert "img-src data: 'self' file:;" in page
+    (beside / "mine.jpg").write_text("a person's own")
+    monkeypatch.undo()
+    page_of(run)
+    assert [path.name for path in beside.iterdir()] == ["mine.jpg"]
+
+
+def test_a_page_shows_some_images_of_a_large_pile_and_all_of_the_gallery(tmp_path, monkeypatch):
+    monkeypatch.setattr("newfound.report.keep.MOST_IMAGES", 40)
+    monkeypatch.setattr("newfound.report.keep.MOST_POINTS", 20)
+    content = content_of(page_of(make_run(tmp_path / "run", n_novel=3, n_images=200)))
+    shown = {i for category in content["categories"] for i in category["images"]}
+    pictured = {i for category in content["categories"] for i in category["typical"] + category["doubtful"]}
+    assert content["images"]["of"] == 200
+    assert len(content["map"]["x"]) == 20
+    assert pictured < shown == set(range(len(content["images"]["names"])))
+    assert 40 <= len(shown) <= 100
+
+
 def test_the_command_names_the_page(tmp_path, monkeypatch, capsys):
     run = make_run(tmp_path / "run")
     monkeypatch.setattr("sys.argv", ["newfound", "report", str(run.folder)])
@@ -218,15 +261,15 @@ def test_an_interruption_while_the_map_is_drawn_costs_the_page_alone(tmp_path, m
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda t: t | {"points": t["points"] + 1000},
-        lambda t: t | {"typical": t["typical"] - 2},
+        lambda t: t | {"images": t["images"] + 1000},
+        lambda t: t | {"typical": t["typical"] - 70},
         lambda t: t | {"positions": t["positions"] * np.float32(np.nan)},
         lambda t: t | {"nearest": t["nearest"][:1]},
         lambda t: t | {"shown": t["shown"][:, None]},
-        lambda t: t | {"gallery.layout": np.array([0, 0, 0], np.int32)},
-        lambda t: t | {"gallery.layout": np.array([8, 8], np.int32)},
-        lambda t: t | {"gallery.0": np.zeros(6_000_000, np.uint8)},
-        lambda t: {name: value for name, value in t.items() if name != "cosine"},
+        lambda t: t | {"thumbnails.layout": np.array([0, 0, 0], np.int32)},
+        lambda t: t | {"thumbnails.layout": np.array([8, 8], np.int32)},
+        lambda t: t | {"thumbnails.0": np.zeros(6_000_000, np.uint8)},
+        lambda t: {name: value for name, value in t.items() if name != "share"},
     ],
 )
 def test_what_a_run_kept_is_checked_before_it_is_shown(damage, tmp_path):
