@@ -136,6 +136,17 @@ def test_strangers_among_the_digits_are_counted_as_the_record_says(monkeypatch):
     assert not any(row["commit"].endswith("+") for row in record["rows"].values())
 
 
+def test_the_page_about_the_report_has_the_table_of_its_record(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "page"))
+    monkeypatch.delitem(sys.modules, "run", raising=False)
+    import run
+
+    record = json.loads((ROOT / "benchmarks" / "page" / "record.json").read_text())
+    assert run.table(record) in (ROOT / "docs" / "report.md").read_text()
+    assert [row["images"] for row in record["rows"]] == [1000, 10_000, 50_000]
+    assert not record["commit"].endswith("+")
+
+
 def test_the_notebook_has_the_rehearsals_figures():
     """Of the tables that were typed: every accuracy stands in a record that the table names."""
     folder = ROOT / "benchmarks" / "rehearsal"

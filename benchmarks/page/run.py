@@ -2,8 +2,9 @@
 
     python benchmarks/page/run.py --data ROOT [--images 1000 10000 50000]     needs chromium and chromedriver
 
-The images are CIFAR-10's (the first one twice), enlarged to 64 x 64 pixels to play the part of photographs. Categories, features and the map
-are drawn at random: they change nothing of what is measured. A headless Chromium opens the page from the disk.
+The images are CIFAR-10's, enlarged to 64 x 64 pixels to play the part of photographs; the first one comes twice.
+Categories, features and the map are drawn at random: they change nothing of what is measured. A headless Chromium opens
+the page from the disk.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def table(record: dict[str, Any]) -> str:
     for row in record["rows"]:
         beside = f"{row['beside_bytes'] / 1e6:.1f} MB in {row['beside_files']} files" if row["beside_files"] else "–"
         lines.append(
-            f"| {row['images']:,} | {row['page_bytes'] / 1e6:.1f} MB | {beside} | {row['make_s']:.0f} s | "
+            f"| {row['images']:,} | {row['page_bytes'] / 1e6:.1f} MB | {beside} | {row['make_s']:.1f} s | "
             f"{row['open_ms'] / 1e3:.2f} s | {row['turn_ms']} ms |"
         )
     return "\n".join(lines)

@@ -147,6 +147,18 @@ function whenNear(element, action) {
   observer.observe(element);
 }
 
+/** Bring an element to the top of the window, and keep it there while cards that come near the window are filled. */
+function jump(element) {
+  const settle = () => element.scrollIntoView({ block: "start", behavior: "instant" });
+  const watch = new ResizeObserver(settle);
+  const stop = () => watch.disconnect();
+  settle();
+  element.focus({ preventScroll: true });
+  watch.observe(byId("cards"));
+  for (const type of ["wheel", "touchstart", "keydown", "pointerdown"]) addEventListener(type, stop, { once: true, passive: true });
+  setTimeout(stop, 1500);
+}
+
 /** A canvas as many device pixels large as it needs; gives its context, scaled to CSS pixels. */
 function fit(canvas, width, height) {
   const ratio = window.devicePixelRatio || 1;

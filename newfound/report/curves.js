@@ -34,7 +34,7 @@ const FIGURES = {
 };
 const FIRST = ["loss", "accuracy", "agreement", "views_agree"];
 const figureName = (name) => (Object.hasOwn(FIGURES, name) ? FIGURES[name] : [name.replaceAll("_", " "), ""]);
-const stageName = (name) => name.replace(/^stage1$/, "Stage I").replace(/^stage2\b/, "Stage II").replace(/^Stage II-(\d+)$/, "Stage II, task $1");
+const stageName = (name) => name.replace(/^stage1$/, "Stage I").replace(/^stage2\b/, "Stage II").replace(/^Stage II-(\d+)$/, "Stage II, iteration $1");
 const SVG = "http://www.w3.org/2000/svg";
 const draw = (tag, attributes) => {
   const made = document.createElementNS(SVG, tag);

@@ -55,5 +55,7 @@ quality();
 curves();
 details();
 for (const section of document.querySelectorAll("section[data-title]:not([hidden])")) {
-  byId("nav").append(el("a", { href: `#${section.id}` }, section.dataset.title));
+  const go = (event) => { event.preventDefault(); history.replaceState(null, "", `#${section.id}`); jump(section); };
+  section.tabIndex = -1;
+  byId("nav").append(el("a", { href: `#${section.id}`, onclick: go }, section.dataset.title));
 }

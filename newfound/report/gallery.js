@@ -93,7 +93,7 @@ const doubts = (category) => category.doubtful.filter((i) => pile.sure[i] <= 0.9
 
 function showOnMap(i) {
   choose((set) => { set.clear(); set.add(i); });
-  byId("map").scrollIntoView();
+  jump(byId("map"));
 }
 
 function thumb(list, at, doubtful) {
@@ -147,7 +147,6 @@ function goTo(i) {
   }
   const shell = shells.get(i);
   shell.classList.remove("called");
-  shell.scrollIntoView({ block: "start" });
-  shell.focus({ preventScroll: true });
+  jump(shell);
   requestAnimationFrame(() => shell.classList.add("called"));
 }

@@ -19,9 +19,9 @@ function quality() {
   }
   const columns = el("div", { class: "columns" });
   if (unlabelled) {
-    const rows = [["Accuracy by the best matching", percent(unlabelled.accuracy)], ["NMI", brief(unlabelled.nmi)], ["ARI", brief(unlabelled.ari)],
+    const rows = [["Accuracy by the best matching", percent(unlabelled.accuracy)], ["Normalised mutual information (NMI), at most 1", brief(unlabelled.nmi)], ["Adjusted Rand index (ARI), at most 1", brief(unlabelled.ari)],
       ["Images with an answer", whole.format(unlabelled.images ?? 0)], ["True categories", whole.format(unlabelled.classes ?? 0)]];
-    for (const [name, found] of Object.entries(earlier ?? {})) rows.push([`Accuracy on the way: ${name}`, percent(found && found.accuracy)]);
+    for (const [name, found] of Object.entries(earlier ?? {})) rows.push([`Accuracy on the way: ${stageName(name)}`, percent(found && found.accuracy)]);
     columns.append(figureTable("Unlabelled images", ["", ""], rows));
   }
   if (test) {
