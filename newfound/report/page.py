@@ -9,6 +9,7 @@ from importlib.resources import files
 from itertools import accumulate
 from pathlib import Path
 
+from newfound.errors import UserError
 from newfound.files import write_bytes
 from newfound.report.content import gather
 from newfound.report.keep import INSIDE, Kept
@@ -52,6 +53,8 @@ def _fitting(jpegs: Sequence[bytes]) -> int:
 def _write_beside(folder: Path, jpegs: Sequence[bytes], inside: int) -> None:
     """Write the sheets from number ``inside`` on as folder/NUMBER.jpg, and remove those of an earlier page."""
     names = [f"{number}.jpg" for number in range(inside, len(jpegs))]
+    if names and folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is not a folder, and thumbnails of the page go into one: move it away")
     if names:
         folder.mkdir(exist_ok=True)
     for name, jpeg in zip(names, jpegs[inside:], strict=True):

@@ -219,6 +219,16 @@ def test_thumbnails_that_have_no_room_in_the_page_lie_beside_it(tmp_path, monkey
     assert [path.name for path in beside.iterdir()] == ["mine.jpg"]
 
 
+def test_a_file_in_the_place_of_the_thumbnails_folder_stays(tmp_path, monkeypatch):
+    run = make_run(tmp_path / "run")
+    (run.folder / "report-pictures").write_text("a person's own")
+    page_of(run)
+    monkeypatch.setattr("newfound.report.page.INSIDE", 0)
+    with pytest.raises(UserError, match="report-pictures is not a folder"):
+        page_of(run)
+    assert (run.folder / "report-pictures").read_text() == "a person's own"
+
+
 def test_a_page_shows_some_images_of_a_large_pile_and_all_of_the_gallery(tmp_path, monkeypatch):
     monkeypatch.setattr("newfound.report.keep.MOST_IMAGES", 40)
     monkeypatch.setattr("newfound.report.keep.MOST_POINTS", 20)
