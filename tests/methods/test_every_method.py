@@ -24,7 +24,7 @@ from newfound.plan.recipe import default_recipe, resolve_settings
 from newfound.progress import Reporter
 
 CURVES = Path(newfound.__file__).parent / "report" / "curves.js"
-EXPLAINED = set(re.findall(r"\b(\w+): \"", CURVES.read_text().partition("const MEANINGS = {")[2].partition("\n};")[0]))
+EXPLAINED = set(re.findall(r"\b(\w+): \[\"", CURVES.read_text().partition("const FIGURES = {")[2].partition("\n};")[0]))
 """Figures that the page of a run explains."""
 
 
