@@ -11,6 +11,8 @@ from typing import Any, Self, TextIO
 SECONDS_BETWEEN_LINES, LONGER = 10.0, 1.5
 """Seconds before the first line of a task, and how many times as long each further pause is: a dozen lines an hour."""
 SECONDS_BETWEEN_REWRITES = 0.2
+MOMENT = 1.0
+"""Seconds below which a single step leaves no line."""
 WIDTH = 80
 """Columns of a line that is not on a terminal."""
 
@@ -109,7 +111,7 @@ class _LineProgress(Progress):
             print(self.describe(), file=self._stream, flush=True)
 
     def close(self) -> None:
-        if self.total > 1 or time.monotonic() - self.began >= 1:  # a moment's single step is not worth a line
+        if self.total > 1 or time.monotonic() - self.began >= MOMENT:
             print(self.describe_end(), file=self._stream, flush=True)
 
 

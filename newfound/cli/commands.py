@@ -378,12 +378,12 @@ def data_check(
     print(f"{name} is whole; reading it took {found['seconds']:.2f} s")
 
 
-@data_app.command("sample")
+@data_app.command("sample", example="newfound data sample digits --to digits")
 def data_sample(
     name: DataName,
-    to: Annotated[Path, typer.Option(help="The folder to make, with known/, pile/, new/ and truth.csv.")],
-    data: Annotated[Path | None, typer.Option(help="The folder that the data set's files are in.")] = None,
-    each: Annotated[int, typer.Option(help="Images of each category.", min=1, max=10_000)] = 60,
+    to: Annotated[Path, option(OUTPUT, "The folder to make, with known/, pile/, new/ and truth.csv.")],
+    data: DataFolder = None,
+    each: Annotated[int, option(IMAGES, "Images of each category.", min=1, max=10_000)] = 60,
     seed: Seed = 0,
     cache: Cache = None,
     quiet: Quiet = False,

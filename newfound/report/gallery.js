@@ -76,7 +76,7 @@ function fillCard(shell, i) {
   facts.append(el("span", { class: "soft" }, `sure to ${sureness(category.sure)} on average`));
   shell.append(facts);
   if (!category.size) shell.append(el("p", { class: "soft" }, "No image was put here."));
-  for (const [title, list, doubtful] of [["Typical", category.typical, false], ["Doubtful", doubts(category), true]]) {
+  for (const [title, list, doubtful] of [["Typical", category.typical, false], ["Doubtful", category.doubtful, true]]) {
     if (!list.length) continue;
     const all = list.map((image, at) => thumb(list, at, doubtful));
     shell.append(el("h4", {}, title), pile.layout ? el("div", { class: doubtful ? "thumbs doubtful" : "thumbs" }, ...all) : el("ul", {}, ...all));
@@ -87,9 +87,6 @@ function fillCard(shell, i) {
   if (map.points && category.size) buttons.append(el("button", { class: "chip on-map", type: "button", onclick: () => showOnMap(i) }, "Show on the map"));
   shell.append(buttons);
 }
-
-/** The images of a category that are shown as doubtful: none that the run is all but certain of. */
-const doubts = (category) => category.doubtful.filter((i) => pile.sure[i] <= 0.99);
 
 function showOnMap(i) {
   choose((set) => { set.clear(); set.add(i); });

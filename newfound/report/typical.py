@@ -14,8 +14,8 @@ LIKE, NEAREST = 3, 2
 VOTERS = 100
 """Labelled images at the most that tell which known category one is like."""
 CHUNK = 8192
-SURE = 0.995
-"""Confidence from which an image is not called doubtful: it would be shown as 100 %."""
+SURE = 0.99
+"""Confidence above which an image is not called doubtful: it is shown as over 99 %."""
 
 
 @dataclass(frozen=True)
@@ -101,5 +101,5 @@ def choose_gallery(
     by_centre = members[np.argsort(-typicality[members], kind="stable")]
     n_typical = min(typical, -(-len(members) * typical // (typical + doubtful)))
     rest = by_centre[n_typical:]
-    rest = rest[confidence[rest] < SURE]
+    rest = rest[confidence[rest] <= SURE]
     return by_centre[:n_typical], rest[np.argsort(confidence[rest], kind="stable")][:doubtful]

@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from newfound import progress
 from newfound.data import download, transfer
 from newfound.data.download import ARCHIVES, Archive, get_data
 from newfound.errors import UserError
@@ -476,7 +477,8 @@ def test_a_file_where_the_folder_should_be_is_refused(site, tmp_path):
     assert str(tmp_path / "root" / "below") in refusal(site, tmp_path / "root" / "below")
 
 
-def test_progress_tells_of_both_halves_and_quiet_of_none(site, tmp_path, capsys):
+def test_progress_tells_of_both_halves_and_quiet_of_none(site, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(progress, "MOMENT", 0)
     said = io.StringIO()
     site.cuts = [100_000]
     get(site, tmp_path / "one", Reporter(stream=said))

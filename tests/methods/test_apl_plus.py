@@ -84,6 +84,7 @@ def test_the_learner_takes_the_features_of_extra_views_that_are_there(digits):
     assert all(torch.allclose(one, other, atol=1e-6) for one, other in zip(*found, strict=True))
 
 
+@pytest.mark.usefixtures("as_found")
 @pytest.mark.parametrize(("labels", "source"), [("online", "heads"), ("offline", "clusters")])
 def test_stage_2_begins_with_the_labels_that_are_asked_for(digits, labels, source):
     outcome, began = run(digits, **{"selftraining.labels": labels})

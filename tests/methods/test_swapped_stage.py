@@ -317,6 +317,7 @@ def test_the_inter_class_term_drives_known_and_novel_images_apart(seed, digits):
     assert apart(0.2) > 1.3 * apart(0.0)
 
 
+@pytest.mark.usefixtures("as_found")
 def test_beside_the_answer_stand_the_votes_of_all_heads_as_they_would_be_saved(digits):
     outcome, (_, stage) = run(digits)
     features, n_known = outcome.features[digits.n_labelled :], len(digits.classes)

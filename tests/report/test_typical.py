@@ -53,8 +53,8 @@ def test_no_image_is_typical_and_doubtful_at_once():
     assert (typical.tolist(), doubtful.tolist()) == ([1], [])
 
 
-def test_an_image_that_is_shown_as_sure_to_100_per_cent_is_not_doubtful():
-    confidence = np.array([0.9, 0.996, 0.994, 1.0])
+def test_an_image_that_is_shown_as_sure_to_over_99_per_cent_is_not_doubtful():
+    confidence = np.array([0.9, 0.992, 0.99, 1.0])
     _, doubtful = choose_gallery(np.zeros(4, int), confidence, np.array([1, 0.9, 0.8, 0.7]), 0, typical=1, doubtful=3)
     assert doubtful.tolist() == [2]
 
