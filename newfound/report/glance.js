@@ -45,8 +45,8 @@ function tiles(order) {
   const { unlabelled, test, skipped } = content;
   if (unlabelled && typeof unlabelled.accuracy === "number") add(percent(unlabelled.accuracy), "of the images are in the right group");
   if (test && test.strict && typeof test.strict.all === "number") add(percent(test.strict.all), "of the test images are named rightly, old and new");
-  if (content.calibrated) add(percent(content.confidence, 0), "mean confidence, calibrated on known images: a rough guess of the share that is right");
-  else add(percent(content.confidence, 0), "is the model's own mean confidence. It is not calibrated: it does not say how many images are right");
+  if (content.calibrated) add(percent(content.confidence, 0), "mean confidence, calibrated on known images: a rough estimate of the share that is right");
+  else add(percent(content.confidence, 0), "the model's own mean confidence, not calibrated: no estimate of the share that is right");
   if (typeof content.plain === "number") {
     const plain = content.earlier && content.earlier.plain;
     const right = plain && typeof plain.accuracy === "number" ? `, whose groups are right for ${percent(plain.accuracy)}` : "";
