@@ -87,8 +87,9 @@ class Progress:
         return f"{format_seconds((self.total - self.done) / self.rate) if self.rate else '?'} left"
 
     def _speed(self) -> str:
-        """How fast it goes; nothing of what comes once."""
-        return f"{self.rate:,.{0 if self.rate >= 10 else 1}f} {self.unit}/s" if self.total > 1 else ""
+        """How fast it goes; nothing of what comes once, or was all there before."""
+        told = self.total > 1 and self.done > self._start_done
+        return f"{self.rate:,.{0 if self.rate >= 10 else 1}f} {self.unit}/s" if told else ""
 
     def _show(self) -> None:
         pass

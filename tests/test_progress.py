@@ -135,3 +135,10 @@ def test_a_single_step_that_takes_a_moment_leaves_no_line(monkeypatch):
             now[0] += seconds
             task.advance(1)
         assert len(stream.getvalue().splitlines()) == lines
+
+
+def test_what_was_all_there_before_has_no_speed():
+    said = io.StringIO()
+    with Reporter(stream=said).task("reading features", 580, done=580):
+        pass
+    assert said.getvalue() == "reading features: 580/580 images in 0:00\n"
