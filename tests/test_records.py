@@ -32,6 +32,20 @@ def test_the_page_of_the_pretrained_network_has_the_table_of_its_record(monkeypa
         assert abs(mean - sum(r["accuracy"][name] for r in record["runs"]) / 3) < 1e-9
 
 
+def test_the_page_of_the_pretrained_network_has_the_table_of_networks(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "pretrained"))
+    for name in ("run", "make"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    import networks
+
+    record = json.loads((ROOT / "benchmarks" / "pretrained" / "networks.json").read_text())
+    assert networks.table(record) in (ROOT / "docs" / "pretrained.md").read_text()
+    for found in record["results"].values():
+        for network, runs in found["runs"].items():
+            assert [run["seed"] for run in runs] == [10, 11, 12, 13]
+            assert abs(found["mean"][network] - sum(run["accuracy"] for run in runs) / 4) < 1e-9
+
+
 def test_the_page_of_the_pretrained_network_has_the_table_of_tuning(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "pretrained"))
     monkeypatch.delitem(sys.modules, "run", raising=False)

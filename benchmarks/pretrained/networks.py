@@ -33,6 +33,11 @@ from newfound.plan.recipe import resolve_settings
 RECORD = Path(__file__).parent / "networks.json"
 NETWORKS = "efficientnet-lite0", "efficientnet-lite2"
 FOLDERS = "cifar", "omniglot"
+KINDS_OF = {
+    "draw": "CIFAR-100, 4,000 images",
+    "cifar": "a folder of photographs, 400",
+    "omniglot": "a folder of characters, 400",
+}
 
 
 def on_draw(whole: Any, network: str, seed: int) -> dict[str, Any]:
@@ -60,6 +65,22 @@ def on_folder(name: str, root: Path, network: str, seed: int) -> dict[str, Any]:
         seconds, used = time.monotonic() - began, time.process_time() - used
         accuracy = evaluate_unlabelled(found.categories, read_answers(folder / "truth.csv", found.images))["accuracy"]
     return {"seed": seed, "accuracy": accuracy, "seconds": round(seconds, 1), "processor_seconds": round(used, 1)}
+
+
+def table(record: dict[str, Any]) -> str:
+    """The record as docs/pretrained.md has it: mean accuracy, and mean seconds of one thread."""
+    lines = ["| novel accuracy, seconds |" + "".join(f" {title} |" for title in KINDS_OF.values())]
+    lines.append("|---|" + "---|" * len(KINDS_OF))
+    for network in NETWORKS:
+        cells = ""
+        for kind in KINDS_OF:
+            runs = record["results"][kind]["runs"][network]
+            accuracy, seconds = (
+                statistics.mean(run[name] for run in runs) for name in ("accuracy", "processor_seconds")
+            )
+            cells += f" {accuracy:.1%}, {seconds:.0f} s |"
+        lines.append(f"| {network} |{cells}")
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
