@@ -1,0 +1,137 @@
+"""Commands that find categories."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+from newfound.cli.app import option, to_the_end
+from newfound.cli.options import (
+    HOW,
+    IMAGES,
+    INSTEAD,
+    OUTPUT,
+    WHERE,
+    Cache,
+    DataFolder,
+    Device,
+    Json,
+    Quiet,
+    RunFolder,
+    Seed,
+    app,
+)
+from newfound.cli.printing import print_discovery
+from newfound.progress import Reporter
+
+
+@app.command(example="newfound demo --method uno")
+def demo(
+    out: Annotated[Path | None, option(OUTPUT, "The run folder; by default a new newfound-demo here.")] = None,
+    method: Annotated[str, option(HOW, "A method that `newfound methods` lists.")] = "apl",
+    device: Device = "auto",
+    seed: Seed = 0,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Discover the odd digits of a data set inside scikit-learn, of which the even ones are known."""
+    from newfound.runs.demo import run_demo
+
+    table = to_the_end(lambda: run_demo(out, method=method, device=device, seed=seed, reporter=Reporter(quiet)))
+    if as_json:
+        print(json.dumps(table.to_mapping()))
+    else:
+        table.print()
+
+
+@app.command(example="newfound discover --labelled known/ --unlabelled pile/ --novel 12 --out run/ --time 20m")
+def discover(
+    *,
+    labelled: Annotated[Path | None, option(IMAGES, "The images you know: one folder a category.")] = None,
+    unlabelled: Annotated[Path | None, option(IMAGES, "The images to find categories in: any tree.")] = None,
+    novel: Annotated[int | None, option(IMAGES, "How many categories to look for.")] = None,
+    labels: Annotated[Path | None, option(IMAGES, "A CSV file image,label instead of one folder a category.")] = None,
+    hold_out: Annotated[
+        float | None,
+        option(IMAGES, "The share of labelled images not trained on, for `predict --reject`; by default a few."),
+    ] = None,
+    dataset: Annotated[str | None, option(INSTEAD, "A data set that `newfound data list` lists.")] = None,
+    data: DataFolder = None,
+    task: Annotated[str | None, option(INSTEAD, "One task of the data set, such as an alphabet.")] = None,
+    features: Annotated[Path | None, option(INSTEAD, "An .npy file (N, D) of features; needs --labels.")] = None,
+    ids: Annotated[Path | None, option(INSTEAD, "The names of the rows of --features: one a line.")] = None,
+    method: Annotated[
+        str, option(HOW, "A method that `newfound methods` lists, or auto: what suits the images and the device.")
+    ] = "auto",
+    time: Annotated[str | None, option(HOW, "How long to take, such as 20m: it becomes epochs.")] = None,
+    domain: Annotated[
+        str | None,
+        option(HOW, "What the images are: natural (photographs) or symbolic (characters); by default as they look."),
+    ] = None,
+    backbone: Annotated[
+        str | None, option(HOW, "A pretrained network: efficientnet-lite0, timm:NAME or FILE.safetensors.")
+    ] = None,
+    backbone_arch: Annotated[
+        str | None, option(HOW, "What network is in FILE.safetensors; by default recognised.")
+    ] = None,
+    recipe: Annotated[str | None, option(HOW, "A recipe's name or a YAML file.")] = None,
+    settings: Annotated[
+        list[str] | None, option(HOW, "A setting over the recipe, such as stage1.epochs=50; may come again.", "--set")
+    ] = None,
+    device: Device = "auto",
+    threads: Annotated[int, option(WHERE, "CPU threads; 0 takes what there are.", min=0, max=1024)] = 0,
+    seed: Seed = 0,
+    cache: Cache = None,
+    out: Annotated[Path, option(OUTPUT, "The run folder to make.")],
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Find the categories in a pile of images."""
+    from newfound.plan.recipe import parse_changes
+    from newfound.runs.discovery import discover as find
+
+    changes = parse_changes(settings or [])
+    found = to_the_end(
+        lambda: find(
+            labelled,
+            unlabelled,
+            n_novel=novel,
+            out=out,
+            dataset=dataset,
+            data=data,
+            labels=labels,
+            task=task,
+            features=features,
+            ids=ids,
+            hold_out=hold_out,
+            method=method,
+            recipe=recipe,
+            backbone=backbone,
+            backbone_arch=backbone_arch,
+            domain=domain,
+            settings=changes,
+            time=time,
+            seed=seed,
+            device=device,
+            threads=threads,
+            cache=cache,
+            verbose=not quiet,
+        )
+    )
+    print_discovery(found, as_json)
+
+
+@app.command(example="newfound resume run/")
+def resume(
+    run: RunFolder,
+    device: Annotated[
+        str | None, option(WHERE, "Another device to go on on: auto, cpu, cuda or cuda:N; by default the run's.")
+    ] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Go on with a run that was interrupted."""
+    from newfound.runs.discovery import resume as go_on
+
+    print_discovery(to_the_end(lambda: go_on(run, device=device, verbose=not quiet)), as_json)
