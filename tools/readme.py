@@ -42,11 +42,12 @@ def table() -> str:
             100 * mean(run[way] for run in runs) for way in ("k-means on efficientnet-lite0", "apl-features")
         )
         rows.append(f"| a small folder {title} | {plain:.1f} | | | {ours:.1f} (`apl-features`) |")
+    draws = len(folders["cifar"]["runs"])
     runs = f"{min(seeds)} to {max(seeds)}" if len(seeds) > 1 else f"{min(seeds)}"
     note = (
         f"The first three rows are trained from nothing on a GPU, with {runs} seeds (the paper: ten), beside\n"
         "k-means on a classifier's features. The others are what `discover` does with small folders on a CPU in a\n"
-        "minute, with two seeds, beside k-means on the same pretrained network."
+        f"minute, means of {draws} draws, beside k-means on the same pretrained network."
     )
     return "\n".join(rows) + f"\n\n{note}\n\n"
 
