@@ -34,8 +34,11 @@ results: $(VENV)/core
 	$(BIN)/python benchmarks/tables/page.py
 	$(BIN)/python tools/readme.py
 
-docs: $(VENV)/docs build/demo/report.html
+docs: $(VENV)/docs build/gallery/demo.html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+build/gallery/demo.html: $(VENV)/core
+	$(BIN)/python tools/gallery.py
 
 build/demo/report.html: $(VENV)/core
 	rm -rf build/demo

@@ -44,4 +44,4 @@ def test_every_page_is_in_the_sites_contents():
 
     listed = pages(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"])
     there = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")}
-    assert sorted(listed) == sorted(there | {"index.md", "CHANGELOG.md", "CONTRIBUTING.md"})
+    assert sorted(listed) == sorted(there | {"index.md", "gallery/index.md", "CHANGELOG.md", "CONTRIBUTING.md"})
