@@ -37,7 +37,9 @@ def status() -> int:
     except UserError as error:
         return _complain(error.command_line, 2)
     except WRONG_CALL as error:
-        return _complain(error.format_message(), 2)  # type: ignore[attr-defined]
+        said = error.format_message()  # type: ignore[attr-defined]
+        hint = ": paths go with an option, and those with spaces in quotes" if "extra argument" in said else ""
+        return _complain(said + hint, 2)
     except Stopped as error:
         return _complain(str(error), 130)
     except (KeyboardInterrupt, typer.Abort):
