@@ -82,14 +82,13 @@ def print_trust(result: dict[str, Any]) -> None:
     confidence, rehearsed, alike = result.get("confidence"), result.get("rehearsed"), result.get("trust", {})
     if confidence and confidence["calibrated"]:
         known = f"calibrated on {rehearsed['images']:,} known images" if rehearsed else "calibrated"
-        print(
-            f"mean confidence {confidence['mean']:.0%} ({known}): a rough guess of the share of images that are right,"
-        )
-        print("and too high if the pile has more categories than were looked for")
+        print(f"mean confidence {confidence['mean']:.0%} ({known}):")
+        print("a rough guess of the share of images that are right, and too high if the pile")
+        print("has more categories than were looked for")
     elif confidence:
         print("confidence is the model's own and not calibrated: it does not say how many images are right")
     if "plain" in alike:
-        print(f"k-means on the plain features groups {alike['plain']:.0%} of the images alike (column plain)")
+        print(f"{alike['plain']:.0%} of the images are in the same groups by plain k-means (column plain)")
 
 
 def print_figures(figures: dict[str, Any]) -> None:
