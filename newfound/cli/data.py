@@ -76,9 +76,12 @@ def data_sample(
     from newfound.runs.sample import write_sample
 
     place, reporter = cache or default_cache(), Reporter(quiet)
-    counts = to_the_end(lambda: write_sample(name, data, to, each=each, seed=seed, reporter=reporter, cache=place))
+    counts, novel = to_the_end(
+        lambda: write_sample(name, data, to, each=each, seed=seed, reporter=reporter, cache=place)
+    )
     if as_json:
-        print(json.dumps({"to": str(to), "images": counts}))
+        print(json.dumps({"to": str(to), "images": counts, "novel": novel}))
         return
     for part, images in counts.items():
-        write(f"{to / part}  {images:,} images\n")
+        of = f" of {novel} categories: --novel {novel}" if part == "pile" else ""
+        write(f"{to / part}  {images:,} images{of}\n")

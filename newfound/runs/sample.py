@@ -31,8 +31,9 @@ def write_sample(
     size: int = 32,
     reporter: Reporter | None = None,
     cache: Path | None = None,
-) -> dict[str, int]:
-    """Write ``each`` images of every category of a data set to the new folder ``to``; gives the number in each part.
+) -> tuple[dict[str, int], int]:
+    """Write ``each`` images of every category of a data set to the new folder ``to``; gives the number in each part,
+    and the number of novel categories.
 
     ``known/`` has a folder for each known category, ``pile/`` the images of the novel ones, mixed, and ``new/`` test
     images of all categories. The categories of the last two are in truth.csv.
@@ -60,7 +61,8 @@ def write_sample(
                 image = _write(store, first + row, new / part, own[row])
                 truth.append((image, str(categories[row])))
         write_text(new / "truth.csv", format_table(["image", "label"], sorted(truth)))
-        return {part.name: sum(1 for _ in part.rglob("*.png")) for part in sorted(new.iterdir()) if part.is_dir()}
+        parts = [part for part in sorted(new.iterdir()) if part.is_dir()]
+        return {part.name: sum(1 for _ in part.rglob("*.png")) for part in parts}, len(set(hidden))
 
 
 def _draw(categories: Sequence[str | None], each: int, rng: np.random.Generator) -> list[int]:

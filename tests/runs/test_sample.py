@@ -17,7 +17,8 @@ def truth_of(folder):
 
 
 def test_every_category_has_as_many_images_as_asked_for(tmp_path):
-    counts = write_sample("digits", None, tmp_path / "made", each=10)
+    counts, novel = write_sample("digits", None, tmp_path / "made", each=10)
+    assert novel == 5
     assert counts == {"known": 50, "pile": 50, "new": 20}
     known = {folder.name: len(list(folder.iterdir())) for folder in (tmp_path / "made" / "known").iterdir()}
     assert known == dict.fromkeys("02468", 10)
