@@ -29,7 +29,8 @@ from newfound.errors import UserError, in_python
 from newfound.evaluate.accuracy import clustering_accuracy
 from newfound.methods import WITH_BACKBONE, get_method
 from newfound.methods.base import run_method
-from newfound.model import Model, load_model
+from newfound.model import Encoder, Model, load_model
+from newfound.model.onnx import CHECKED, Written, write_onnx
 from newfound.plan.auto import Chosen, choose_for_images, method_of
 from newfound.plan.budget import Clock, parse_time, plan_epochs
 from newfound.plan.call import Place
@@ -237,7 +238,12 @@ class Discoverer(ClusterMixin, BaseEstimator):
     def _apply_at_once(
         self, images: np.ndarray | list[str | Path], of: Callable[[torch.Tensor], torch.Tensor]
     ) -> torch.Tensor:
-        model, encoder = self.model_, self.model_.encoder
+        store = self._checked_store(images, self.model_.encoder)
+        device = pick_device(self.device)
+        return read_features(self.model_, store, device, self._reporter(), title="predicting", of=of).cpu()
+
+    def _checked_store(self, images: np.ndarray | list[str | Path], encoder: Encoder) -> ImageStore:
+        """The images, which are what the model was trained on."""
         if encoder.network == "features" and not (isinstance(images, np.ndarray) and images.dtype.kind == "f"):
             raise UserError("this model was made of features: give an array [N, D] of them, not images")
         store = self._store(images, encoder.size, encoder.channels)
@@ -245,8 +251,7 @@ class Discoverer(ClusterMixin, BaseEstimator):
             channels, height, width = store.shape
             expected = f"{encoder.size} x {encoder.size} x {encoder.channels}"
             raise UserError(f"the model was trained on images of {expected}, these are {height} x {width} x {channels}")
-        device = pick_device(self.device)
-        return read_features(model, store, device, self._reporter(), title="predicting", of=of).cpu()
+        return store
 
     def predict_proba(self, X: Images) -> np.ndarray:
         """Probabilities [N, old + new]; columns follow ``classes_``."""
@@ -298,6 +303,23 @@ class Discoverer(ClusterMixin, BaseEstimator):
         """Write the model (weights and description) to a folder; ``newfound.load`` gives it back."""
         check_is_fitted(self, "model_")
         self.model_.save(Path(folder))
+
+    def export_onnx(self, to: str | Path, X: Images | None = None) -> Written:
+        """Write the model to the ONNX file ``to``, for programs without newfound; needs ``newfound[onnx]``.
+
+        Before, its graph is compared with the model on images ``X`` as ``predict`` takes them, by default on random
+        ones; what is given back says how far its probabilities were at the most. docs/export.md says what goes in and
+        comes out.
+        """
+        check_is_fitted(self, "model_")
+        given = None
+        if X is not None:
+            images, encoder = read_images(X), self.model_.encoder
+            store = self._checked_store(images[:CHECKED], encoder)
+            given = store.batch(torch.arange(len(store))).cpu()
+            given = given.flatten(1) if isinstance(store, VectorStore) else given
+        names = [str(name) for name in self.classes_]
+        return write_onnx(self.model_, Path(to), images=given, names=names, about={})
 
 
 class APL(Discoverer):

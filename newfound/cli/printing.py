@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from newfound.progress import visible
 
 if TYPE_CHECKING:
+    from newfound.model.onnx import Written
     from newfound.runs.cache import Kept
     from newfound.runs.found import Discovery
 
@@ -75,6 +76,16 @@ def print_folders(to: Path, folders: dict[str, int], as_json: bool) -> None:
         return
     for name, images in folders.items():
         write(f"{to / name}  {images:,} images\n")
+
+
+def print_written(written: Written, as_json: bool) -> None:
+    """The ONNX file that was written, and how far it is from the model."""
+    if as_json:
+        print(json.dumps({**vars(written), "path": str(written.path)}))
+        return
+    what = f"{written.images} images of the run" if written.real else f"{written.images} random images"
+    write(f"{written.path}  {written.bytes / 1e6:,.1f} MB, outputs: {', '.join(written.outputs)}\n")
+    print(f"compared with PyTorch on {what}: probabilities differ by {written.difference:.1g} at the most")
 
 
 def print_trust(result: dict[str, Any]) -> None:

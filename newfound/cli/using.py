@@ -10,7 +10,7 @@ import typer
 
 from newfound.cli.app import option, to_the_end
 from newfound.cli.options import HOW, IMAGES, OUTPUT, Device, Json, Link, Quiet, RunFolder, app
-from newfound.cli.printing import print_figures, print_folders, print_summary, write
+from newfound.cli.printing import print_figures, print_folders, print_summary, print_written, write
 from newfound.errors import UserError
 from newfound.progress import Reporter
 
@@ -94,16 +94,27 @@ def predict(
 @app.command(example="newfound export run/ --to sorted/ --link symlink")
 def export(
     run: RunFolder,
-    to: Annotated[Path, option(OUTPUT, "The folder to make, with a folder for each category.")],
+    to: Annotated[
+        Path, option(OUTPUT, "The folder to make, with a folder for each category; or, for the model, a FILE.onnx.")
+    ],
     link: Link = None,
     min_confidence: Annotated[float, option(OUTPUT, "Images that are less sure go to the folder _doubtful.")] = 0.0,
     pile: Annotated[Path | None, option(IMAGES, "Where the pile is now, if it has moved.")] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Lay the pile out in folders by category; the originals stay where they are."""
+    """Lay the pile out in folders by category, the originals staying where they are; or write the model as ONNX."""
+    from newfound.model.onnx import ENDING
     from newfound.runfolder import Run
     from newfound.runs.found import Discovery
+
+    if to.suffix.lower() == ENDING:
+        given = {"--link": link, "--min-confidence": min_confidence, "--pile": pile}
+        if unfitting := next((name for name, value in given.items() if value), None):
+            raise UserError(f"{unfitting} is for a folder of images, and --to {to} names a model: leave it out")
+        written = to_the_end(lambda: Discovery.of(Run.open(run)).export_onnx(to, verbose=not quiet))
+        print_written(written, as_json)
+        return
 
     def work() -> dict[str, int]:
         found = Discovery.of(Run.open(run))

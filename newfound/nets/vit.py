@@ -94,5 +94,5 @@ class ViT(nn.Module):
                 f"this vit was built for images of {self.size} x {self.size} pixels, got {tuple(images.shape[2:])}"
             )
         patches = self.patch_embed(images)
-        vectors = torch.cat([self.cls_token.expand(len(images), -1, -1), patches], dim=1) + self.pos_embed
+        vectors = torch.cat([self.cls_token.expand(images.shape[0], -1, -1), patches], dim=1) + self.pos_embed
         return self.norm(self.blocks(vectors))[:, 0]

@@ -20,6 +20,7 @@ from newfound.data.folder import DOUBTFUL
 from newfound.data.sources import Source
 from newfound.errors import UserError
 from newfound.files import temporary_name, write_text
+from newfound.model.onnx import ENDING
 from newfound.progress import Reporter
 from newfound.runfolder import DISK_FULL, Run, format_table
 
@@ -204,6 +205,10 @@ def _require_free(to: Path) -> None:
     if to.suffix.lower() in TABLES and not to.is_dir():
         table = "assignments.csv in the run folder is the table of categories"
         raise UserError(f"--to {to} looks like a file, and export makes a folder of images: name one; {table}")
+    if to.suffix.lower() == ENDING and not to.is_dir():
+        raise UserError(
+            f"--to {to} names a model, and this makes a folder of images: a model is written by export_onnx"
+        )
     with _usable(to):
         if to.exists() and not to.is_dir():
             raise UserError(f"--to {to} is a file: name a folder that is new or empty")

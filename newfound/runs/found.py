@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from newfound.estimator import Discoverer
+    from newfound.model.onnx import Written
 
 MOST_ROWS = 50
 """Of the table of categories in a notebook."""
@@ -100,6 +101,16 @@ class Discovery:
 
         where, reporter = Path(pile) if pile else None, Reporter.of(verbose)
         return export(self, Path(to), link=link, min_confidence=min_confidence, pile=where, reporter=reporter)
+
+    def export_onnx(self, to: str | Path, *, verbose: bool | None = None) -> Written:
+        """Write the classifier over old and new categories to the ONNX file ``to``, for programs without newfound.
+
+        Before, its graph is compared with PyTorch on images of the run, where they still are; what is given back says
+        how far it was at the most. docs/export.md says what goes in and comes out.
+        """
+        from newfound.runs.portable import export_onnx
+
+        return export_onnx(self.folder, Path(to), reporter=Reporter.of(verbose))
 
     def model(self) -> Discoverer:
         """The classifier over old and new categories, as a fitted Discoverer."""
