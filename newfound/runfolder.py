@@ -237,6 +237,17 @@ class Run:
         return UserError(f"{self.folder / name} {reason}: {again}")
 
 
+def read_near(result: Mapping[str, Any]) -> dict[str, list[str]]:
+    """For each novel category of a result the known ones that it is near, nearest first; none where it does not say."""
+    found, known = result.get("near"), set(result["known"])
+    found = found if isinstance(found, dict) else {}
+    names = {name: found.get(name) for name in result["novel"]}
+    return {
+        name: [other for other in some if isinstance(other, str) and other in known] if isinstance(some, list) else []
+        for name, some in names.items()
+    }
+
+
 def format_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """CSV text that ``parse_table`` reads back as it was given, and in which a spreadsheet finds no formula.
 

@@ -31,7 +31,9 @@ def print_discovery(found: Discovery, as_json: bool) -> None:
         return
     sizes = found.sizes()
     for name in list(sizes)[:MOST_LINES]:
-        write(f"{name}  {sizes[name]:,} images  {visible(', '.join(found.images_of(name)[:3]))}\n")
+        near = ", ".join(found.near(name))
+        near = f"  near to: {visible(near)}" if near else ""
+        write(f"{name}  {sizes[name]:,} images{near}  {visible(', '.join(found.images_of(name)[:3]))}\n")
     if len(sizes) > MOST_LINES:
         print(f"and {len(sizes) - MOST_LINES} categories more")
     print_trust(found.result)

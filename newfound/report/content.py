@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from newfound.report.matrix import Pairs, matrix, meanings
 from newfound.report.sprites import Sheets
 from newfound.report.text import fitted
 from newfound.report.tsne import MOST_POINTS, sample_points
-from newfound.runfolder import CONFUSION, CONFUSION_COLUMNS, Run
+from newfound.runfolder import CONFUSION, CONFUSION_COLUMNS, Run, read_near
 
 IMAGE_NAMES, CATEGORY_NAMES = 1_500_000, 300_000
 """Bytes that the names of the images, and those of the categories, may take."""
@@ -51,7 +52,8 @@ def gather(run: Run, kept: Kept | None) -> dict[str, Any]:
         "confidence": float(confidence.mean()),
         "calibrated": bool(_part(result, "confidence").get("calibrated")),
         "plain": _part(result, "trust").get("plain"),
-        **_categories(kept, known + novel, len(known), assignments, confidence, pairs.get("unlabelled", ()), rows),
+        **_categories(kept, known + novel, len(known), assignments, confidence, pairs.get("unlabelled", ()), rows,
+                      read_near(result)),
         "map": _map(kept.positions),
         "gallery": _layout(kept.gallery),
         "matrices": [matrix(part, some, [*known, *novel], meaning) for part, some in pairs.items()],
@@ -83,18 +85,20 @@ def _by_confidence(assignments: np.ndarray, confidence: np.ndarray, novel: np.nd
     points = sample_points(assignments, MOST_POINTS, 0)
     images, typical, doubtful = choose_images(assignments, confidence, confidence, shown, points, 0)
     nobody, none = np.full(len(images), -1), np.empty((len(shown), 0), np.int64)
-    return Kept(images, confidence[images], nobody, np.empty((0, 2)), shown, typical, doubtful, none, none, none)
+    return Kept(images, confidence[images], nobody, np.empty((0, 2)), shown, typical, doubtful, none)
 
 
 def _categories(
     kept: Kept, names: list[str], n_known: int, assignments: np.ndarray, confidence: np.ndarray, pairs: Pairs,
-    rows: list[dict[str, str]],
+    rows: list[dict[str, str]], near: dict[str, list[str]],
 ) -> dict[str, Any]:  # fmt: skip
     """The images, the shown categories, and the names of these and of others that are next to them."""
     sizes = np.bincount(assignments, minlength=len(names))
     sums = np.bincount(assignments, confidence, minlength=len(names))
     place = {int(category): i for i, category in enumerate(kept.shown)}
-    for category in np.concatenate([table.ravel() for table in (kept.like, kept.nearest, kept.other)]).tolist():
+    number = {name: category for category, name in enumerate(names[:n_known])}
+    like = [[number[name] for name in near.get(names[category], ())] for category in kept.shown.tolist()]
+    for category in [*chain(*like), *np.concatenate([kept.nearest.ravel(), kept.other]).tolist()]:
         if category >= 0:
             place.setdefault(int(category), len(place))
     place[-1] = -1
@@ -112,11 +116,7 @@ def _categories(
             "images": members[ends[0, line] : ends[1, line]].tolist(),
             "typical": [image for image in kept.typical[line].tolist() if image >= 0],
             "doubtful": [image for image in kept.doubtful[line].tolist() if image >= 0],
-            "like": [
-                [place[other], float(share)]
-                for other, share in zip(kept.like[line].tolist(), kept.share[line], strict=True)
-                if other >= 0
-            ],
+            "like": [place[other] for other in like[line]],
             "near": [place[other] for other in kept.nearest[line].tolist() if other >= 0],
             "truth": truths.get(names[category], []),
         })  # fmt: skip

@@ -103,15 +103,12 @@ function thumb(list, at, doubtful) {
   return made;
 }
 
-/** Which known categories a new one is like, and which new one is nearest to it. */
+/** Which known categories a new one is near, and which new one is nearest to it. */
 function alike(shell, i) {
   const { like, near } = categories[i];
   if (like.length && !old.has(i)) {
-    const [[first, share], ...rest] = like;
-    const said = [el("span", { class: "soft" }, "Of the known categories most like "), el("span", { class: "together" }, dot(first), "\u00a0", named(label(first), "b")),
-      el("span", { class: "soft" }, ` (${percent(share, 0)} of its nearest known images)`)];
-    const second = rest.find(([, part]) => part >= 0.1);
-    if (second) said.push(el("span", { class: "soft" }, ", then "), named(label(second[0]), "b"), el("span", { class: "soft" }, ` (${percent(second[1], 0)})`));
+    const said = [el("span", { class: "soft" }, "Near to ")];
+    like.forEach((known, at) => said.push(at ? ", " : "", el("span", { class: "together" }, dot(known), "\u00a0", named(label(known), "b"))));
     shell.append(el("p", { class: "small like" }, ...said));
   }
   if (near.length) shell.append(el("p", { class: "small like" }, el("span", { class: "soft" }, "Nearest new category "), nearChip(near[0])));

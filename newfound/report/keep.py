@@ -41,7 +41,7 @@ class Kept:
     ``images`` [P] are rows of assignments.csv, and ``typicality`` and ``other`` [P] say how typical each is and which
     category it is next to; the first M of them are on the map, at ``positions`` [M, 2]. ``shown`` [S] are categories
     that images may have, counted known ones, then novel ones. For each of them ``typical`` and ``doubtful`` have places
-    in ``images``, ``like``, ``share`` and ``nearest`` the categories near it. ``thumbnails`` are of all images,
+    in ``images``, and ``nearest`` has the novel categories nearest to it. ``thumbnails`` are of all images,
     ``gallery`` has larger pictures of the typical, then the doubtful ones of each category; both may be missing.
     """
 
@@ -52,8 +52,6 @@ class Kept:
     shown: np.ndarray
     typical: np.ndarray
     doubtful: np.ndarray
-    like: np.ndarray
-    share: np.ndarray
     nearest: np.ndarray
     thumbnails: Sheets | None = None
     gallery: Sheets | None = None
@@ -88,7 +86,7 @@ def keep(
     place[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
     kept = Kept(
         place[images], near.own[images], near.other[images], positions, shown, typical, doubtful,
-        near.like[shown], near.share[shown], near.nearest[shown], thumbnails, gallery,
+        near.nearest[shown], thumbnails, gallery,
     )  # fmt: skip
     write_kept(run.folder / NAME, kept)
     return kept
@@ -135,8 +133,8 @@ def _table(rows: list[np.ndarray], width: int) -> np.ndarray:
     return table
 
 
-WHOLE = ("images", "other", "shown", "typical", "doubtful", "like", "nearest")
-REAL = ("typicality", "positions", "share")
+WHOLE = ("images", "other", "shown", "typical", "doubtful", "nearest")
+REAL = ("typicality", "positions")
 PICTURES = ("thumbnails", "gallery")
 
 
@@ -185,11 +183,10 @@ def _check(kept: Kept, n_images: int, n_all: int) -> None:
     lines, n, points = len(kept.shown), len(kept.images), len(kept.positions)
     shapes = {
         "images": (n,), "typicality": (n,), "other": (n,), "positions": (points, 2), "shown": (lines,),
-        "typical": (lines, None), "doubtful": (lines, None), "like": (lines, None), "share": kept.like.shape,
+        "typical": (lines, None), "doubtful": (lines, None),
         "nearest": (lines, None),
     }  # fmt: skip
-    below = {"images": n_images, "other": n_all, "shown": n_all, "typical": n, "doubtful": n, "like": n_all}
-    below |= {"nearest": n_all}
+    below = {"images": n_images, "other": n_all, "shown": n_all, "typical": n, "doubtful": n, "nearest": n_all}
     for name, shape in shapes.items():
         values = getattr(kept, name)
         if len(values.shape) != len(shape) or any(w not in (None, h) for h, w in zip(values.shape, shape, strict=True)):
@@ -201,7 +198,7 @@ def _check(kept: Kept, n_images: int, n_all: int) -> None:
             raise ValueError(f"{name} holds what is no number")
     if (kept.shown < 0).any() or (kept.images < 0).any():
         raise ValueError("shown or images count below 0")
-    pictures, near = kept.typical.size + kept.doubtful.size, kept.like.size + kept.nearest.size
+    pictures, near = kept.typical.size + kept.doubtful.size, kept.nearest.size
     if lines > MOST_CATEGORIES or points > min(n, MOST_POINTS) or max(pictures, near) > MOST_PICTURES:
         raise ValueError(f"{lines} categories, {pictures} pictures of them and {points} points")
     if n > MOST_IMAGES + MOST_PICTURES:

@@ -1,4 +1,4 @@
-"""Which images of a category are typical of it, which are doubtful, and which categories are near it."""
+"""Which images of a category are typical of it, which are doubtful, and which novel categories are nearest to it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-LIKE, NEAREST = 3, 2
-"""Known categories that are told of each category, and new ones."""
-VOTERS = 100
-"""Labelled images at the most that tell which known category one is like."""
+NEAREST = 2
+"""Novel categories that are told of each category; trust/near.py tells the known ones."""
 CHUNK = 8192
 SURE = 0.99
 """Confidence above which an image is not called doubtful: it is shown as over 99 %."""
@@ -23,15 +21,12 @@ class Closeness:
     """How near unlabelled images and categories are to the centres of all categories.
 
     Categories are counted known ones first, then novel ones. ``own`` [n_unlabelled] is the cosine of an image with its
-    own category's centre, ``other`` [n_unlabelled] the category next to it. ``like`` [C, LIKE] are the known categories
-    of the labelled images nearest to a category's centre, ``share`` [C, LIKE] their shares, most first; ``nearest``
-    [C, NEAREST] are the novel categories whose centres are nearest. -1 where there are no more.
+    own category's centre, ``other`` [n_unlabelled] the category next to it. ``nearest`` [C, NEAREST] are the novel
+    categories whose centres are nearest, -1 where there are no more.
     """
 
     own: np.ndarray
     other: np.ndarray
-    like: np.ndarray
-    share: np.ndarray
     nearest: np.ndarray
 
 
@@ -53,7 +48,6 @@ def closeness(features: Tensor, labels: Tensor, assignments: np.ndarray, n_known
         own[rows.cpu()] = cosine.gather(1, here).squeeze(1).cpu()
         cosine[:, sizes == 0] = -torch.inf
         other[rows.cpu()] = cosine.scatter(1, here, -torch.inf).argmax(1).cpu()
-    like, share = _alike(centres, sizes, F.normalize(features[:first].float()), category[:first], n_known)
     between = centres @ centres.T
     between[:, sizes == 0] = -torch.inf
     between[:, :n_known] = -torch.inf
@@ -61,28 +55,7 @@ def closeness(features: Tensor, labels: Tensor, assignments: np.ndarray, n_known
     between.fill_diagonal_(-torch.inf)
     cosine, nearest = between.topk(min(NEAREST, n), dim=1)
     nearest[cosine == -torch.inf] = -1
-    return Closeness(own.numpy(), other.numpy(), like, share, nearest.cpu().numpy())
-
-
-def _alike(
-    centres: Tensor, sizes: Tensor, labelled: Tensor, labels: Tensor, n_known: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Known categories by their shares of the labelled images nearest to each centre, of which there are as many as a
-    known category has on average."""
-    wide = min(LIKE, n_known)
-    like, share = np.full((len(centres), wide), -1), np.zeros((len(centres), wide), np.float32)
-    if not len(labelled):
-        return like, share
-    voters = max(1, min(VOTERS, len(labelled) // n_known))
-    for rows in torch.arange(len(centres), device=centres.device).split(256):
-        nearest = labels[(centres[rows] @ labelled.T).topk(voters, dim=1).indices]
-        votes = torch.zeros(len(rows), n_known, device=centres.device)
-        votes.scatter_add_(1, nearest, torch.ones_like(nearest, dtype=votes.dtype))
-        votes[sizes[rows] == 0] = 0
-        most, which = votes.topk(wide, dim=1)
-        which[most == 0] = -1
-        like[rows.cpu()], share[rows.cpu()] = which.cpu().numpy(), (most / voters).cpu().numpy()
-    return like, share
+    return Closeness(own.numpy(), other.numpy(), nearest.cpu().numpy())
 
 
 def gallery_size(n_shown: int) -> tuple[int, int]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from newfound.runs.found import Discovery
     from newfound.runs.predict import Prediction
 
-LIST = "_images.csv"
+LIST, CATEGORIES = "_images.csv", "_categories.csv"
 TABLES = (".csv", ".tsv", ".json", ".xlsx")
 """Endings of names that are meant for a file."""
 LINKS = ("symlink", "hard")
@@ -64,10 +64,12 @@ def export(
     _require_free(to)
     put, names = _files(found, run.call.source, pile, link, to) if _has_files(run) else _pictures(found, run, reporter)
     sure = [confidence >= min_confidence for confidence in found.confidence]
-    folder_of = safe_names(found.categories, taken=(DOUBTFUL, LIST))
+    folder_of = safe_names(found.categories, taken=(DOUBTFUL, LIST, CATEGORIES))
     folders = [folder_of[name] if s else DOUBTFUL for name, s in zip(found.categories, sure, strict=True)]
     rows = zip(found.images, found.categories, found.confidence, strict=True)
-    return _lay_out(to, folders, names, put, list(rows), reporter)
+    sizes = found.sizes()
+    about = [(folder_of.get(name, ""), name, str(sizes[name]), ", ".join(found.near(name))) for name in sizes]
+    return _lay_out(to, folders, names, put, list(rows), reporter, about)
 
 
 def export_predictions(
@@ -99,9 +101,10 @@ def _lay_out(
     put: Put,
     rows: Sequence[tuple[str, str, float]],
     reporter: Reporter,
+    about: Sequence[tuple[str, str, str, str]] = (),
 ) -> dict[str, int]:
     """Put image after image into its folder below ``to``, and list them with their ``rows``: image, category and
-    confidence."""
+    confidence; and, if given, ``about`` the categories: folder, category, images and known categories near it."""
     places = _places(folders, names)
     with _laid_out(to) as new, reporter.task("exporting", len(places)) as task:
         for folder in dict.fromkeys(folders):
@@ -111,6 +114,8 @@ def _lay_out(
             task.advance(1)
         lines = [(place, *row[:2], f"{row[2]:.6f}") for place, row in zip(places, rows, strict=True)]
         write_text(new / LIST, format_table(["file", "image", "category", "confidence"], sorted(lines)))
+        if about:
+            write_text(new / CATEGORIES, format_table(["folder", "category", "images", "near_to"], about))
     return dict(sorted(Counter(folders).items()))
 
 

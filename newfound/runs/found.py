@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from newfound.errors import UserError
 from newfound.progress import Reporter
-from newfound.runfolder import Run
+from newfound.runfolder import Run, read_near
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,10 +53,13 @@ class Discovery:
     def _repr_html_(self) -> str:
         """A table of the categories, the largest first, for notebooks."""
         largest = sorted(self.sizes().items(), key=lambda pair: (-pair[1], pair[0]))[:MOST_ROWS]
-        rows = "".join(f"<tr><td>{html.escape(name)}</td><td>{size:,}</td></tr>" for name, size in largest)
+        near = [", ".join(self.near(name)) for name, _ in largest]
+        columns = ["category", "images", *(["near to"] if any(near) else [])]
+        cells = [(name, f"{size:,}", known)[: len(columns)] for (name, size), known in zip(largest, near, strict=True)]
+        rows = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in cells)
         more = len(self.sizes()) - len(largest)
         rest = f"<p>and {more:,} smaller categories</p>" if more else ""
-        head = "<tr><th>category</th><th>images</th></tr>"
+        head = f"<tr>{''.join(f'<th>{name}</th>' for name in columns)}</tr>"
         return f"<p>{html.escape(repr(self))}</p><table>{head}{rows}</table>{rest}"
 
     def sizes(self) -> dict[str, int]:
@@ -73,6 +76,10 @@ class Discovery:
             if name == category
         ]
         return [image for _, image in sorted(rows)]
+
+    def near(self, category: str) -> list[str]:
+        """The known categories that a category is near, nearest first; often none (docs/trust.md has the rule)."""
+        return read_near(self.result).get(category, [])
 
     def to_frame(self) -> pd.DataFrame:
         """A pandas DataFrame with the columns image, category, confidence."""

@@ -17,7 +17,7 @@ from newfound.model import Model, load_model
 from newfound.model.onnx import CHECKED, Written, check_place, write_onnx
 from newfound.nets.pretrained import PACKAGES
 from newfound.progress import Reporter
-from newfound.runfolder import Run
+from newfound.runfolder import Run, read_near
 
 
 def export_onnx(folder: Path, to: Path, *, reporter: Reporter) -> Written:
@@ -33,7 +33,7 @@ def export_onnx(folder: Path, to: Path, *, reporter: Reporter) -> Written:
     except UserError as error:
         reporter.say(f"{error.command_line}; the file is compared with the model on random images")
         images = None
-    about: dict[str, Any] = {"weights": _weights(run, model), "run": {k: result.get(k) for k in ("data", "finished")}}
+    about: dict[str, Any] = {"weights": _weights(run, model), "near": read_near(result)}
     return write_onnx(model, to, images=images, about=about)
 
 
