@@ -239,7 +239,7 @@ class Run:
 
 def read_near(result: Mapping[str, Any]) -> dict[str, list[str]]:
     """For each novel category of a result the known ones that it is near, nearest first; none where it does not say."""
-    found, known = result.get("near"), set(result["known"])
+    found, known = result.get("near"), set(result.get("known", ()))
     found = found if isinstance(found, dict) else {}
     names = {name: found.get(name) for name in result["novel"]}
     return {

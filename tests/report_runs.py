@@ -38,10 +38,11 @@ def make_run(
     warnings: tuple[str, ...] = (),
     auto: tuple[tuple[str, str, str], ...] = (),
     sure: tuple[float, float] = (0.3, 1),
+    near: tuple[str, ...] = (),
 ) -> Run:
     """A finished run with ``n_images`` in ``n_novel`` categories of growing size; each category has a colour, to which
     ``noise`` adds grains that compress badly. ``auto`` has what, value and why of choices;
-    confidence lies between the two numbers ``sure``."""
+    confidence lies between the two numbers ``sure``; every category is ``near`` these known ones."""
     rng = np.random.default_rng(0)
     settings = resolve_settings("kmeans", "kmeans-digits", {})
     run = Run.create(folder, Call(Source(dataset="digits"), 0, "cpu", 1, "nowhere"), settings)
@@ -62,7 +63,7 @@ def make_run(
         "newfound": "0", "method": "kmeans", "data": "folders", "seed": 0, "known": list(known), "novel": list(novel),
         "images": {"labelled": len(known), "unlabelled": n_images, "test": 0, "skipped": len(skipped)},
         "seconds": {"since_start": 12.5}, "hardware": "cpu", "versions": {}, "finished": "2026-01-01T00:00:00+00:00",
-        "warnings": list(warnings),
+        "warnings": list(warnings), "near": dict.fromkeys(novel, list(near)),
         "auto": [dict(zip(("what", "value", "why"), choice, strict=True)) for choice in auto],
     }  # fmt: skip
     if answers:

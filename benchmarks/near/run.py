@@ -63,7 +63,7 @@ def groups_of(features: torch.Tensor, labels: torch.Tensor, k: int, seed: int) -
     project = Whitened(features.shape[1], get_method("apl-features")(settings)._dimension(features.shape))  # type: ignore[attr-defined]
     inputs = start_whitened(project, features, labels, settings.whitening)
     white = F.normalize(project.linear(inputs)).detach()
-    return white, kmeans(white[len(labels) :], k, starts=2, seed=seed).labels.numpy()
+    return white, kmeans(white[len(labels) :], k, starts=STARTS, seed=seed).labels.numpy()
 
 
 def measure(data: tuple[torch.Tensor, np.ndarray, np.ndarray], held_back: bool) -> dict[str, Any]:

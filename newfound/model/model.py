@@ -87,7 +87,7 @@ class Model(nn.Module):
 
     def _examine(self, backbone: Tensor) -> tuple[Tensor, Tensor]:
         features = self._features(backbone).float()
-        strange = features.new_zeros(len(features))
+        strange = features.new_zeros(features.shape[0])  # not len: a number in an exported graph
         if self.strangeness:
             strange = self.strangeness(backbone.float() if self.strangeness_of_backbone else features)
         return features, strange

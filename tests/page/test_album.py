@@ -185,12 +185,17 @@ def test_the_album_fits_its_window(width, show):
     assert errors() == []
 
 
-def test_what_a_category_is_like_is_said_in_words(show):
-    browser, _ = show(n_novel=3, n_images=60)
+def test_what_a_category_is_near_is_said_in_words(show):
+    browser, _ = show(n_novel=3, n_images=60, near=("dog", "cat"))
     for card in every(browser, ".card"):
-        assert re.search(r"most like\s+(cat|dog) \(\d+ % of its nearest known images\)", card.text.replace("\xa0", " "))
+        assert re.search(r"Near to\s+dog,\s+cat\b", card.text.replace("\xa0", " "))
         assert "Nearest new category" in card.text
         assert not re.search(r"-?\b0\.\d", card.text)
+
+
+def test_a_category_that_is_near_nothing_is_given_no_name(show):
+    browser, _ = show(n_novel=3, n_images=60)
+    assert [card.text for card in every(browser, ".card") if "Near to" in card.text] == []
 
 
 def test_no_image_of_which_the_run_is_certain_is_called_doubtful(show):

@@ -279,7 +279,7 @@ def test_an_interruption_while_the_map_is_drawn_costs_the_page_alone(tmp_path, m
         lambda t: t | {"thumbnails.layout": np.array([0, 0, 0], np.int32)},
         lambda t: t | {"thumbnails.layout": np.array([8, 8], np.int32)},
         lambda t: t | {"thumbnails.0": np.zeros(6_000_000, np.uint8)},
-        lambda t: {name: value for name, value in t.items() if name != "share"},
+        lambda t: {name: value for name, value in t.items() if name != "nearest"},
     ],
 )
 def test_what_a_run_kept_is_checked_before_it_is_shown(damage, tmp_path):

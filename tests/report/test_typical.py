@@ -1,7 +1,7 @@
 import numpy as np
 import torch
 
-from newfound.report.typical import LIKE, NEAREST, choose_gallery, closeness, gallery_size
+from newfound.report.typical import NEAREST, choose_gallery, closeness, gallery_size
 
 
 def along(*degrees):
@@ -17,17 +17,8 @@ def test_an_image_is_as_typical_as_it_is_near_its_categorys_centre():
     assert near.nearest.tolist()[1:] == [[2, -1], [1, -1]]
 
 
-def test_a_category_is_like_the_known_ones_that_its_nearest_labelled_images_are_of():
-    labelled, pile = [0, 2, 40, 41, 42, 43], [-2, 0, 90]  # two images of the first known category, four of the second
-    labels = torch.tensor([0, 0, 1, 1, 1, 1])
-    near = closeness(along(*labelled, *pile), labels, np.array([2, 2, 3]), 2, 3)
-    assert near.like.tolist()[2:] == [[0, 1], [1, -1], [-1, -1]]  # by the three nearest; the last has no image
-    np.testing.assert_allclose(near.share[2:], [[2 / 3, 1 / 3], [1, 0], [0, 0]], atol=1e-6)
-
-
-def test_without_labelled_images_a_category_is_like_none():
+def test_without_labelled_images_novel_categories_are_each_others_neighbours():
     near = closeness(along(0, 10), torch.empty(0, dtype=torch.int64), np.array([0, 1]), 0, 2)
-    assert near.like.shape == (2, 0)
     assert near.nearest.tolist() == [[1, -1], [0, -1]]
 
 
@@ -40,7 +31,6 @@ def test_an_empty_category_is_nobodys_neighbour():
 def test_at_most_a_few_neighbours_are_told():
     near = closeness(torch.eye(12), torch.arange(6), 6 + np.arange(6), 6, 6)
     assert near.nearest.shape == (12, NEAREST)
-    assert near.like.shape == (12, LIKE)
 
 
 def test_no_image_is_typical_and_doubtful_at_once():

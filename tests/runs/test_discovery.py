@@ -10,6 +10,7 @@ from PIL import Image
 
 import newfound
 from newfound import UserError
+from newfound.cli.printing import print_discovery
 from newfound.data.sources import DATASETS
 from newfound.errors import Interrupted
 from newfound.methods import method_names
@@ -40,9 +41,25 @@ def test_a_discovery_tells_what_was_found(found):
         found.images_of("novel-09")
 
 
+def test_a_category_is_named_after_the_known_ones_it_is_near(found, capsys):
+    assert set(found.result["near"]) == set(found.sizes())
+    near = {"novel-01": ["4", "<b>"], "novel-02": ["8", 7, "6"], "novel-03": "2"}
+    told = dataclasses.replace(found, result=found.result | {"near": near, "known": ["4", "6", "8", "<b>"]})
+    assert told.near("novel-01") == ["4", "<b>"]
+    assert told.near("novel-02") == ["8", "6"]  # what is no known category is not told
+    assert told.near("novel-03") == told.near("novel-04") == []
+    size = told.sizes()["novel-01"]
+    assert f"<tr><td>novel-01</td><td>{size}</td><td>4, &lt;b&gt;</td></tr>" in told._repr_html_()
+    print_discovery(told, as_json=False)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith(f"novel-01  {size} images  near to: 4, <b>  digits-")
+    assert "near to" not in lines[2]
+
+
 def test_it_is_one_line_in_a_terminal_and_a_table_in_a_notebook(found):
     assert repr(found) == f"Discovery({str(found.folder)!r}: 679 images in 5 categories)"
-    shown = found._repr_html_()
+    near = dict.fromkeys(found.sizes(), [])
+    shown = dataclasses.replace(found, result=found.result | {"near": near})._repr_html_()
     for name, size in found.sizes().items():
         assert f"<tr><td>{name}</td><td>{size}</td></tr>" in shown
     names = tuple(f"<{i:03d}>" for i in range(60))

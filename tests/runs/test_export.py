@@ -36,7 +36,8 @@ def make_run(root, images):
     run = Run.create(root / "run", Call(source, 0, "cpu", 1, "none"), resolve_settings("kmeans", "kmeans-folder", {}))
     rows = [[name, category, f"{sure:.6f}"] for name, (category, sure) in images.items()]
     run.write_table("assignments.csv", ["image", "category", "confidence"], sorted(rows))
-    write_json(run.folder / "result.json", {"novel": ["novel-01", "novel-02"], "known": ["a"]})
+    near = {"novel-01": ["a"], "novel-02": []}
+    write_json(run.folder / "result.json", {"novel": ["novel-01", "novel-02"], "known": ["a"], "near": near})
     return Discovery.of(run)
 
 
@@ -51,7 +52,7 @@ def tree(root):
 
 
 def images_in(root):
-    return {name: content for name, content in tree(root).items() if name != "_images.csv"}
+    return {name: content for name, content in tree(root).items() if name not in ("_images.csv", "_categories.csv")}
 
 
 def called(words, monkeypatch, capsys):
@@ -77,6 +78,15 @@ def test_the_pile_is_copied_into_a_folder_for_each_category(found, tmp_path, mon
     assert not list((tmp_path / "new").glob(".*"))
 
 
+def test_the_categories_are_listed_with_what_they_are_near_to(found, tmp_path):
+    found.export(tmp_path / "sorted")
+    rows = list(csv.DictReader(io.StringIO((tmp_path / "sorted" / "_categories.csv").read_text())))
+    assert [tuple(row.values()) for row in rows] == [
+        ("novel-01", "novel-01", "2", "a"),
+        ("novel-02", "novel-02", "1", ""),
+    ]
+
+
 def test_links_point_to_the_originals(found, tmp_path):
     found.export(tmp_path / "soft", link="symlink")
     assert os.readlink(tmp_path / "soft" / "novel-02" / "b.png") == str(tmp_path / "pile" / "deep" / "b.png")
@@ -97,6 +107,7 @@ def test_doubtful_images_of_an_export_are_no_category_of_the_next_run(found, tmp
     assert {Path(skip.file).name: skip.reason for skip in reading.skipped} == {
         "b.png": "in _doubtful, which holds images of doubtful category",
         "_images.csv": "not in a category folder",
+        "_categories.csv": "not in a category folder",
     }
 
 
