@@ -63,7 +63,7 @@ def make_run(
         "newfound": "0", "method": "kmeans", "data": "folders", "seed": 0, "known": list(known), "novel": list(novel),
         "images": {"labelled": len(known), "unlabelled": n_images, "test": 0, "skipped": len(skipped)},
         "seconds": {"since_start": 12.5}, "hardware": "cpu", "versions": {}, "finished": "2026-01-01T00:00:00+00:00",
-        "warnings": list(warnings), "near": dict.fromkeys(novel, list(near)),
+        "warnings": list(warnings), "near": {name: list(near) for name in novel},
         "auto": [dict(zip(("what", "value", "why"), choice, strict=True)) for choice in auto],
     }  # fmt: skip
     if answers:

@@ -1,6 +1,6 @@
 """How often a known category named near a novel one is of the same superclass of CIFAR-100: record.json.
 
-    python benchmarks/near/run.py --data ROOT
+    python benchmarks/near/run.py --data ROOT [--keep FILE.npy]      has the features, or gets them
 
 Rehearsal: of the 80 labelled classes some are known and others hidden; the bar is chosen there, the smallest of BARS at
 which four of five first names are right. Result: the 20 novel classes, some of them a draw, under that bar. Groups are
@@ -40,11 +40,14 @@ BARS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 RIGHT = 0.8
 
 
-def read(root: Path) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
+def read(root: Path, keep: Path | None) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
     """Features [100 EACH, D], the class of each, and the superclass of each class."""
     raw: Any = read_pickle(root / "cifar-100-python" / "train")
     fine, coarse = np.array(raw[b"fine_labels"]), np.array(raw[b"coarse_labels"])
     rows = np.concatenate([np.flatnonzero(fine == c)[:EACH] for c in range(100)])
+    superclass = np.array([coarse[fine == c][0] for c in range(100)])
+    if keep and keep.exists():
+        return torch.from_numpy(np.load(keep)), fine[rows], superclass
     pixels = np.asarray(raw[b"data"]).reshape(-1, 3, 32, 32)[rows]
     backbone = find_backbone("efficientnet-lite0", None)
     mean, deviation = torch.tensor(backbone.mean), torch.tensor(backbone.deviation)
@@ -52,7 +55,9 @@ def read(root: Path) -> tuple[torch.Tensor, np.ndarray, np.ndarray]:
     encoder.net.load_state_dict(backbone.net.state_dict())
     device, store = torch.device("cpu"), ImageStore(pixels)
     features = read_features(encoder, store, device, Reporter(False), title="reading", of=encoder.backbone_features)
-    return features, fine[rows], np.array([coarse[fine == c][0] for c in range(100)])
+    if keep:
+        np.save(keep, features.numpy())
+    return features, fine[rows], superclass
 
 
 def groups_of(features: torch.Tensor, labels: torch.Tensor, k: int, seed: int) -> tuple[torch.Tensor, np.ndarray]:
@@ -109,7 +114,7 @@ def described(tally: np.ndarray) -> dict[str, float]:
 
 
 def table(record: dict[str, Any]) -> str:
-    """The record as docs/trust.md has it."""
+    """The record as docs/report.md has it."""
     lines = ["| bar | categories | named | first name right | all names right | named though nothing is of its kind |"]
     lines.append("|---|---|---|---|---|---|")
     for part, title in (("rehearsal", "hidden"), ("result", "novel")):
@@ -122,8 +127,9 @@ def table(record: dict[str, Any]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True)
-    torch.set_num_threads(2)
-    data = read(parser.parse_args().data)
+    parser.add_argument("--keep", type=Path)
+    given = parser.parse_args()
+    data = read(given.data, given.keep)
     rehearsal = measure(data, held_back=False)
     chosen = next((bar for bar in BARS if rehearsal[str(bar)]["first_right"] >= RIGHT), None)
     print("the bar:", chosen, flush=True)

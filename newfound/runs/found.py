@@ -78,7 +78,7 @@ class Discovery:
         return [image for _, image in sorted(rows)]
 
     def near(self, category: str) -> list[str]:
-        """The known categories that a category is near, nearest first; often none (docs/trust.md has the rule)."""
+        """The known categories that a category is near, nearest first; often none (docs/report.md has the rule)."""
         return read_near(self.result).get(category, [])
 
     def to_frame(self) -> pd.DataFrame:

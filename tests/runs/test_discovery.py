@@ -58,7 +58,7 @@ def test_a_category_is_named_after_the_known_ones_it_is_near(found, capsys):
 
 def test_it_is_one_line_in_a_terminal_and_a_table_in_a_notebook(found):
     assert repr(found) == f"Discovery({str(found.folder)!r}: 679 images in 5 categories)"
-    near = dict.fromkeys(found.sizes(), [])
+    near: dict[str, list[str]] = {name: [] for name in found.sizes()}
     shown = dataclasses.replace(found, result=found.result | {"near": near})._repr_html_()
     for name, size in found.sizes().items():
         assert f"<tr><td>{name}</td><td>{size}</td></tr>" in shown
