@@ -249,9 +249,8 @@ def _execute(run: Run, reading: Reading, reporter: Reporter, advice: str = "") -
         outcome.model.save(run.folder / "model")
         outcome, trust = _trust(run, reading, outcome, reporter)
         _write_assignments(run, reading, outcome)
-        features = _features(outcome, engine)
         result = _describe(run, reading, outcome, engine) | trust
-        result["near"] = _near(reading.collection, outcome, features)
+        result["near"] = _near(reading.collection, outcome)
         result |= evaluate_run(outcome, reading, engine)
         if "confusion" in result:
             run.write_confusion(result.pop("confusion"))
@@ -262,7 +261,7 @@ def _execute(run: Run, reading: Reading, reporter: Reporter, advice: str = "") -
                 sheet.save(file, format="PNG")
         write_json(run.folder / "result.json", result)
         with _interrupted(f"interrupted; the run is finished, and `newfound report {run.folder}` makes its page"):
-            _report(run, reading, outcome, features, engine.reporter)
+            _report(run, reading, outcome, engine)
     return Discovery.of(run)
 
 
@@ -293,34 +292,32 @@ def _trust(run: Run, reading: Reading, outcome: Any, reporter: Reporter) -> tupl
     return outcome, result
 
 
-def _features(outcome: Any, engine: Any) -> Any:
-    """What the categories were found in, [n_train, D]."""
-    if outcome.features is not None:
-        return outcome.features
-    return engine.features(outcome.model, engine.train_images, title="reading features", of=outcome.model.features)
-
-
-def _near(collection: Collection, outcome: Any, features: Any) -> dict[str, list[str]]:
-    """For each novel category the known ones that it is near."""
+def _near(collection: Collection, outcome: Any) -> dict[str, list[str]]:
+    """For each novel category the known ones that it is near. A network that labels have trained draws the known
+    categories apart, so that all else seems near to one: no names then."""
     import torch
 
     from newfound.trust.near import near_known
 
-    labels, (known, novel) = (
-        torch.from_numpy(collection.labels[: collection.n_labelled]),
-        (outcome.model.known, outcome.model.novel),
-    )
+    known, novel = outcome.model.known, outcome.model.novel
+    features = outcome.features if outcome.features_before_stage2 is None else outcome.features_before_stage2
+    if outcome.backbone_features is None or features is None:
+        return {name: [] for name in novel}
+    labels = torch.from_numpy(collection.labels[: collection.n_labelled])
     found = near_known(features, labels, outcome.assignments, len(known), len(novel))
     return {name: [known[other] for other in near] for name, near in zip(novel, found, strict=True)}
 
 
-def _report(run: Run, reading: Reading, outcome: Any, features: Any, reporter: Reporter) -> None:
+def _report(run: Run, reading: Reading, outcome: Any, engine: Any) -> None:
     """Keep what the page shows of the images, and write the page."""
     from newfound.report.keep import keep
     from newfound.report.page import write_page
 
+    model, features = outcome.model, outcome.features
+    if features is None:
+        features = engine.features(model, engine.train_images, title="reading features", of=model.features)
     collection, names = reading.collection, reading.names.unlabelled
-    kept = keep(run, collection, names, features, outcome.assignments, outcome.confidence, reporter)
+    kept = keep(run, collection, names, features, outcome.assignments, outcome.confidence, engine.reporter)
     write_page(run, kept)
 
 

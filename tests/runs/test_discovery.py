@@ -56,6 +56,25 @@ def test_a_category_is_named_after_the_known_ones_it_is_near(found, capsys):
     assert "near to" not in lines[2]
 
 
+def test_a_category_beside_a_known_one_is_near_it(tmp_path):
+    rng = np.random.default_rng(0)
+    centres = rng.normal(size=(10, 24))
+    centres[8] = centres[3] + 0.3 * rng.normal(size=24)
+    truth = np.repeat(np.arange(10), 20)
+    np.save(tmp_path / "features.npy", (centres[truth] + 0.2 * rng.normal(size=(200, 24))).astype(np.float32))
+    rows = "".join(f"{row},c{category}\n" for row, category in enumerate(truth[:160]))
+    (tmp_path / "labels.csv").write_text(f"image,label\n{rows}")
+    found = newfound.discover(
+        features=tmp_path / "features.npy", labels=tmp_path / "labels.csv", n_novel=2, out=tmp_path / "run", time="5s"
+    )
+    category_of = dict(zip(found.images, found.categories, strict=True))
+    assert found.near(category_of["165"])[0] == "c3"
+
+
+def test_no_name_is_claimed_where_labels_trained_the_network(found):
+    assert found.result["near"] == {name: [] for name in found.sizes()}
+
+
 def test_it_is_one_line_in_a_terminal_and_a_table_in_a_notebook(found):
     assert repr(found) == f"Discovery({str(found.folder)!r}: 679 images in 5 categories)"
     near: dict[str, list[str]] = {name: [] for name in found.sizes()}
