@@ -9,8 +9,8 @@ from torch import Tensor
 
 NEAR = 0.7
 """The share of known categories that have to be no nearer to their own nearest known one. Set on CIFAR-100's labelled
-classes, in turn hidden, so that four of five first names are of the same superclass (benchmarks/near). Not for features that labels have trained:
-there the known categories lie apart, and all else is near to one."""
+classes, in turn hidden, so that four of five first names are of the same superclass (benchmarks/near). Not for features
+that labels have trained: there the known categories lie apart, and all else is near to one."""
 MOST = 3
 FEWEST = 3
 """Known categories without which there is no saying how near they are to each other: of two both are as near."""
