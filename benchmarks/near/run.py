@@ -36,7 +36,7 @@ RECORD = Path(__file__).parent / "record.json"
 EACH = 50
 DRAWS = ((8, 6, 12), (16, 8, 12), (30, 10, 8), (60, 15, 4))
 """Known classes, novel ones, and how many draws of such."""
-BARS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+BARS = (0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 RIGHT = 0.8
 
 
