@@ -20,8 +20,8 @@ class Clustering:
 
     The inertia is the sum over all features of the squared distance to the centre of their cluster. Clusters are
     numbered by size, the largest first, and clusters of equal size by their first member, so that the numbers depend on
-    the partition alone. Clusters without a member come last; they have the centre of the largest cluster, which a
-    search for the nearest centre meets first.
+    the partition alone. Clusters without a member come last; they have the centre of cluster 0, which a search for the
+    nearest centre meets first. Where known categories are clusters (``fixed.py``), these keep their numbers.
     """
 
     labels: Tensor
@@ -32,8 +32,13 @@ class Clustering:
     @torch.no_grad()
     def from_labels(cls, features: Tensor, labels: Tensor, k: int) -> Clustering:
         """The clustering of features [N, D] by labels [N] in 0 to k - 1, which are numbered anew."""
+        return cls.numbered(features, by_size(labels, k), k)
+
+    @classmethod
+    @torch.no_grad()
+    def numbered(cls, features: Tensor, labels: Tensor, k: int) -> Clustering:
+        """The clustering of features [N, D] by labels [N] in 0 to k - 1, which keep their numbers."""
         with full_precision(features.device):
-            labels = _by_size(labels, k)
             centres = _means(features, labels, k)
             inertia = torch.zeros((), dtype=torch.float64, device=features.device)
             for rows in slices(len(features), features.shape[1], features.device):
@@ -41,7 +46,7 @@ class Clustering:
         return cls(labels, centres, inertia.item())
 
 
-def _by_size(labels: Tensor, k: int) -> Tensor:
+def by_size(labels: Tensor, k: int) -> Tensor:
     """The same partition [N], its clusters numbered by size and those of equal size by their first member."""
     plain = labels.cpu()
     sizes = torch.bincount(plain, minlength=k).tolist()

@@ -37,20 +37,24 @@ def kmeans(
         return Clustering.from_labels(features, labels[best], k)
 
 
-def plus_plus(features: Tensor, draws: Tensor) -> Tensor:
+def plus_plus(features: Tensor, draws: Tensor, given: Tensor | None = None) -> Tensor:
     """Initial centres [S, K, D] by k-means++ (Arthur and Vassilvitskii 2007) from draws [S, K, T] in 0 to 1.
 
     Each centre is one of the features [N, D], drawn with a probability that grows with the squared distance to the
-    nearest centre so far; of T draws the one is kept that leaves the smallest sum of such distances.
+    nearest centre so far; of T draws the one is kept that leaves the smallest sum of such distances. Centres [G, D]
+    that are ``given`` count among those so far, and are not repeated in the result.
     """
     starts, k, trials = draws.shape
     n = len(features)
     norms = features.square().sum(dim=1)
-    new = features[(draws[:, 0, 0] * n).long()]
+    new = features[(draws[:, :1, 0] * n).long()].flatten(0, 1)
     centres = features.new_empty(starts, k, features.shape[1])
     closest = features.new_full((starts, n), math.inf)
+    if given is not None:
+        for rows in slices(n, len(given), features.device):
+            closest[:, rows] = _distances(given[None], features[rows], norms[rows])[0].amin(dim=0)
     for i in range(k):
-        if i > 0:
+        if i > 0 or given is not None:
             candidates = features[_weighted_draw(closest, draws[:, i])]
             left = closest.new_zeros(starts, trials, dtype=torch.float64)
             for rows in slices(n, starts * trials, features.device):
@@ -82,11 +86,18 @@ def _distances(points: Tensor, features: Tensor, norms: Tensor) -> Tensor:
     return squared.clamp_(min=0).unflatten(0, points.shape[:2])
 
 
-def lloyd(features: Tensor, centres: Tensor, iterations: int, tolerance: float) -> tuple[Tensor, Tensor]:
+def lloyd(
+    features: Tensor,
+    centres: Tensor,
+    iterations: int,
+    tolerance: float,
+    fixed: tuple[Tensor, Tensor] | None = None,
+) -> tuple[Tensor, Tensor]:
     """Labels [S, N] and centres [S, K, D] from S sets of initial centres [S, K, D], each iterated until it settles.
 
     A cluster that lost all its members takes the feature that is farthest from the centre of its cluster, and further
-    ones take the next farthest. A set of centres that has settled is not touched again.
+    ones take the next farthest. A set of centres that has settled is not touched again. ``fixed`` are the sums [K, D]
+    and the numbers [K] of members that clusters have for good, beside the features.
     """
     centres = centres.clone()
     labels = torch.empty(len(centres), len(features), dtype=torch.int64, device=features.device)
@@ -97,6 +108,8 @@ def lloyd(features: Tensor, centres: Tensor, iterations: int, tolerance: float) 
     for _ in range(iterations):
         before = centres[active]
         labels[active], sums, counts = _assign(features, before)
+        if fixed is not None:
+            sums, counts = sums + fixed[0], counts + fixed[1]
         empty = counts == 0
         after = torch.where(empty[..., None], before, sums / counts.clamp(min=1)[..., None])
         hollow = empty.any(dim=1)

@@ -16,12 +16,15 @@ def nearest(point, centres):
     return best
 
 
-def lloyd(points, centres, iterations=300):
-    """Labels and centres when nothing changes any more; an empty cluster takes the point farthest from its centre."""
+def lloyd(points, centres, iterations=300, fixed=()):
+    """Labels and centres when nothing changes any more; an empty cluster takes the point farthest from its centre.
+
+    The first points keep their labels ``fixed``, and never move to an empty cluster.
+    """
     centres = [np.array(c, dtype=float) for c in centres]
     labels = None
     for _ in range(iterations):
-        before, labels = labels, [nearest(p, centres) for p in points]
+        before, labels = labels, [*fixed, *(nearest(p, centres) for p in points[len(fixed) :])]
         empty = []
         for c in range(len(centres)):
             members = [p for p, label in zip(points, labels, strict=True) if label == c]
@@ -32,7 +35,7 @@ def lloyd(points, centres, iterations=300):
         if labels == before and not empty:
             break
         distances = [squared_distance(p, centres[label]) for p, label in zip(points, labels, strict=True)]
-        farthest = sorted(range(len(points)), key=lambda i: -distances[i])
+        farthest = sorted(range(len(fixed), len(points)), key=lambda i: -distances[i])
         for c, i in zip(empty, farthest, strict=False):
             if distances[i] > 1e-12:
                 centres[c] = np.array(points[i], dtype=float)
