@@ -9,8 +9,10 @@ from newfound._version import __version__
 from newfound.process import set_up
 
 if TYPE_CHECKING:
+    from newfound.count.result import Count
     from newfound.errors import UserError
     from newfound.estimator import APL, Discoverer, load
+    from newfound.runs.counting import count_novel
     from newfound.runs.discovery import discover, resume
     from newfound.runs.found import Discovery
 
@@ -18,15 +20,28 @@ set_up()
 
 _PLACES = {
     "APL": "newfound.estimator",
+    "Count": "newfound.count.result",
     "Discoverer": "newfound.estimator",
     "Discovery": "newfound.runs.found",
     "UserError": "newfound.errors",
+    "count_novel": "newfound.runs.counting",
     "discover": "newfound.runs.discovery",
     "load": "newfound.estimator",
     "resume": "newfound.runs.discovery",
 }
 
-__all__ = ["APL", "Discoverer", "Discovery", "UserError", "__version__", "discover", "load", "resume"]
+__all__ = [
+    "APL",
+    "Count",
+    "Discoverer",
+    "Discovery",
+    "UserError",
+    "__version__",
+    "count_novel",
+    "discover",
+    "load",
+    "resume",
+]
 
 
 if not TYPE_CHECKING:  # a type checker would take any name for one of ours

@@ -13,9 +13,13 @@ import torch
 from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.utils.validation import check_is_fitted
 
-from newfound.config.mapping import brief, whole_number
+from newfound.config.mapping import brief
 from newfound.config.settings import Settings
-from newfound.data.cache import decode_cached
+from newfound.count.auto import choice_of, number_given, to_look_for
+from newfound.count.estimate import count
+from newfound.count.features import pretrained_features
+from newfound.count.result import Count
+from newfound.data.cache import decode_cached, default_cache
 from newfound.data.collection import Collection, novel_tasks
 from newfound.data.given import Images, Labels, make_store, novel_numbers, number_labels, read_images
 from newfound.data.look import look, look_at_pixels
@@ -31,7 +35,8 @@ from newfound.methods import WITH_BACKBONE, get_method
 from newfound.methods.base import run_method
 from newfound.model import Encoder, Model, load_model
 from newfound.model.onnx import CHECKED, Written, write_onnx
-from newfound.plan.auto import Chosen, choose_for_images, method_of
+from newfound.nets.pretrained import find_backbone
+from newfound.plan.auto import PRETRAINED, Chosen, choose_for_images, method_of
 from newfound.plan.budget import Clock, parse_time, plan_epochs
 from newfound.plan.call import Place
 from newfound.plan.recipe import default_recipe, resolve_settings, takers
@@ -58,8 +63,9 @@ class Discoverer(ClusterMixin, BaseEstimator):
     ----------
     method : str, default="auto"
         A name that ``newfound methods`` lists. "auto" takes what suits the images and the device, as ``discover`` does.
-    n_novel : int, default=2
-        How many categories to look for among the unlabelled images.
+    n_novel : int or "auto", default=2
+        How many categories to look for among the unlabelled images. "auto" estimates it from features of a pretrained
+        network (docs/count.md), or from the features given.
     recipe : str, optional
         A recipe's name or a YAML file. By default the method's recipe for folders, with the network, the views and the
         epochs that suit the images and the device, as ``discover`` chooses them.
@@ -90,6 +96,8 @@ class Discoverer(ClusterMixin, BaseEstimator):
         numbers they are counted from a power of ten well above the known labels (0 to 8 known: 100, 101, …).
     n_features_in_ : int
         The numbers in an image as the model takes it (C * H * W), or in a row of features (D).
+    count_ : Count
+        How the number of categories was estimated; only with n_novel="auto".
     trust_ : dict of str to float
         Gauges, at most 1, of whether the categories can be trusted (docs/trust.md). Where they or the sizes of the
         categories speak against it, ``fit`` warns.
@@ -113,6 +121,7 @@ class Discoverer(ClusterMixin, BaseEstimator):
     novel_classes_: np.ndarray
     n_features_in_: int
     calibrated_: bool
+    count_: Count
     trust_: dict[str, float]
     model_: Model
 
@@ -120,7 +129,7 @@ class Discoverer(ClusterMixin, BaseEstimator):
         self,
         method: str = "auto",
         *,
-        n_novel: int = 2,
+        n_novel: int | str = 2,
         recipe: str | None = None,
         settings: Mapping[str, Any] | None = None,
         time: str | float | None = None,
@@ -161,7 +170,10 @@ class Discoverer(ClusterMixin, BaseEstimator):
         order = np.concatenate([np.flatnonzero(numbers >= 0), rng.permutation(unknown)])
         classes = tuple(str(name) for name in names)
         rows = np.arange(len(order) - len(unknown), len(order))
-        tasks = novel_tasks(len(classes), ("", whole_number(self.n_novel, "n_novel"), rows))
+        n_novel = number_given(self.n_novel)
+        if n_novel is None:
+            n_novel = self._count(store.take(order), numbers[order], device, seed, reporter)
+        tasks = novel_tasks(len(classes), ("", n_novel, rows))
         collection = Collection(store.take(order), numbers[order], classes, tasks)
         # The caller's random numbers go on as if nothing had been fitted.
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
@@ -187,6 +199,14 @@ class Discoverer(ClusterMixin, BaseEstimator):
         for doubt in doubts(collection, outcome, self.trust_, rehearsal).values():
             warnings.warn(in_python(doubt), stacklevel=2)
         return self
+
+    def _count(self, store: ImageStore, labels: np.ndarray, device: torch.device, seed: int, reporter: Reporter) -> int:
+        """The number of novel categories, estimated from images of which the first have labels."""
+        network = None if isinstance(store, VectorStore) else find_backbone(PRETRAINED, default_cache())
+        features = pretrained_features(store, network, device, reporter, default_cache())
+        self.count_ = count(features, torch.from_numpy(labels[labels >= 0]), seed=seed, reporter=reporter)
+        reporter.say(str(choice_of(self.count_)))
+        return to_look_for(self.count_)
 
     def _choose(self, images: np.ndarray | list[str | Path], device: torch.device, given: Mapping[str, Any]) -> Chosen:
         """The method and the recipe given, or what suits the images and the device."""
@@ -333,7 +353,7 @@ class APL(Discoverer):
 
     def __init__(
         self,
-        n_novel: int = 2,
+        n_novel: int | str = 2,
         *,
         domain: str = "auto",
         recipe: str | None = None,

@@ -57,6 +57,8 @@ class Run:
     """What of the settings was chosen for the person."""
     warnings: tuple[str, ...] = ()
     """What was told before the run began."""
+    counted: dict[str, Any] | None = None
+    """What is known of the number of novel categories, where it was estimated."""
 
     @classmethod
     def create(
@@ -66,6 +68,7 @@ class Run:
         settings: Settings,
         auto: Sequence[Choice] = (),
         warnings: Sequence[str] = (),
+        counted: dict[str, Any] | None = None,
     ) -> Run:
         """A new run in an empty or new folder."""
         check_free(folder)
@@ -77,10 +80,12 @@ class Run:
             "auto": [to_mapping(choice) for choice in auto],
             "warnings": list(warnings),
         }
+        if counted is not None:
+            content["counted"] = counted
         with _usable(folder):
             folder.mkdir(parents=True, exist_ok=True)
             write_text(folder / "settings.yaml", yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
-        return cls(folder, call, settings, tuple(auto), tuple(warnings))
+        return cls(folder, call, settings, tuple(auto), tuple(warnings), counted)
 
     @classmethod
     def open(cls, folder: Path, *, to_write: bool = False) -> Run:
@@ -106,7 +111,10 @@ class Run:
             call = from_mapping(Call, content["call"], str(path))
             auto = tuple(from_mapping(Choice, choice, str(path)) for choice in content.get("auto") or ())
             warnings = tuple(str(warning) for warning in content.get("warnings") or ())
-            return cls(folder, call, from_mapping(settings, content["settings"], str(path)), auto, warnings)
+            counted = content.get("counted")
+            if counted is not None and not isinstance(counted, dict):
+                raise UserError(f"{path} does not describe a run: counted is {brief(counted)}")
+            return cls(folder, call, from_mapping(settings, content["settings"], str(path)), auto, warnings, counted)
         except UserError:
             raise
         except (KeyError, TypeError, ValueError) as error:

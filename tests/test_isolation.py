@@ -53,7 +53,7 @@ LAYERS = (
     "data views nets losses cluster evaluate",
     "engine model",
     "methods",
-    "trust plan",
+    "trust plan count",
     "runfolder",
     "report estimator",
     "runs",
@@ -140,7 +140,7 @@ def test_every_layer_exists():
     assert {part for layer in LAYERS for part in layer.split()} == parts_of_the_package() - ABOVE_ALL
 
 
-TRAINING = ["views", "nets", "losses", "cluster", "engine", "model", "methods", "trust", "plan"]
+TRAINING = ["views", "nets", "losses", "cluster", "engine", "model", "methods", "trust", "plan", "count"]
 
 
 @pytest.mark.parametrize("part", [*TRAINING, "report/keep", "report/tsne", "report/typical"])

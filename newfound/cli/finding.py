@@ -21,8 +21,9 @@ from newfound.cli.options import (
     RunFolder,
     Seed,
     app,
+    number,
 )
-from newfound.cli.printing import print_discovery
+from newfound.cli.printing import print_count, print_discovery
 from newfound.progress import Reporter
 
 
@@ -50,7 +51,9 @@ def discover(
     *,
     labelled: Annotated[Path | None, option(IMAGES, "The images you know: one folder a category.")] = None,
     unlabelled: Annotated[Path | None, option(IMAGES, "The images to find categories in: any tree.")] = None,
-    novel: Annotated[int | None, option(IMAGES, "How many categories to look for.")] = None,
+    novel: Annotated[
+        str | None, option(IMAGES, "How many categories to look for, or auto to estimate it.", metavar="N|auto")
+    ] = None,
     labels: Annotated[Path | None, option(IMAGES, "A CSV file image,label instead of one folder a category.")] = None,
     hold_out: Annotated[
         float | None,
@@ -96,7 +99,7 @@ def discover(
         lambda: find(
             labelled,
             unlabelled,
-            n_novel=novel,
+            n_novel=number(novel),
             out=out,
             dataset=dataset,
             data=data,
@@ -120,6 +123,49 @@ def discover(
         )
     )
     print_discovery(found, as_json)
+
+
+@app.command(example="newfound count --labelled known/ --unlabelled pile/")
+def count(
+    *,
+    labelled: Annotated[Path | None, option(IMAGES, "The images you know: one folder a category.")] = None,
+    unlabelled: Annotated[Path | None, option(IMAGES, "The images to find categories in: any tree.")] = None,
+    labels: Annotated[Path | None, option(IMAGES, "A CSV file image,label instead of one folder a category.")] = None,
+    features: Annotated[Path | None, option(INSTEAD, "An .npy file (N, D) of features; needs --labels.")] = None,
+    ids: Annotated[Path | None, option(INSTEAD, "The names of the rows of --features: one a line.")] = None,
+    run: Annotated[Path | None, option(INSTEAD, "A finished run: by the features that it learned.")] = None,
+    backbone: Annotated[
+        str | None, option(HOW, "A pretrained network: efficientnet-lite0, timm:NAME or FILE.safetensors.")
+    ] = None,
+    backbone_arch: Annotated[
+        str | None, option(HOW, "What network is in FILE.safetensors; by default recognised.")
+    ] = None,
+    device: Device = "auto",
+    seed: Seed = 0,
+    cache: Cache = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Estimate how many novel categories a pile has."""
+    from newfound.runs.counting import count_novel
+
+    found = to_the_end(
+        lambda: count_novel(
+            labelled,
+            unlabelled,
+            labels=labels,
+            features=features,
+            ids=ids,
+            run=run,
+            backbone=backbone,
+            backbone_arch=backbone_arch,
+            seed=seed,
+            device=device,
+            cache=cache,
+            verbose=not quiet,
+        )
+    )
+    print_count(found, as_json)
 
 
 @app.command(example="newfound resume run/")

@@ -36,6 +36,14 @@ DataName = Annotated[str, typer.Argument(metavar="NAME", help="A data set that `
 DataFolder = Annotated[Path | None, option(INSTEAD, "The folder that the data set's files are in.")]
 
 
+def number(text: str | None) -> int | str | None:
+    """A whole number where the text is one."""
+    try:
+        return text if text is None else int(text)
+    except ValueError:
+        return text
+
+
 def _version(wanted: bool) -> None:
     if wanted:
         print(f"newfound {__version__}")

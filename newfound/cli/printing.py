@@ -11,10 +11,18 @@ from typing import TYPE_CHECKING, Any
 from newfound.progress import visible
 
 if TYPE_CHECKING:
+    from newfound.count.result import Count
     from newfound.model.onnx import Written
     from newfound.runs.cache import Kept
     from newfound.runs.found import Discovery
 
+WAYS = {
+    "owned": "groups that known categories own",
+    "dtc": "DTC, probe categories",
+    "gcd": "GCD, labelled accuracy",
+    "shift": "mean shift and Ward's tree",
+}
+"""What ways to the number of categories are called."""
 MOST_LINES = 20
 """Categories that are printed one by one."""
 
@@ -41,6 +49,18 @@ def print_discovery(found: Discovery, as_json: bool) -> None:
     write(f"{found.folder / 'assignments.csv'} has the category of every image\n")
     if (found.folder / "report.html").exists():
         write(f"to look at: {found.folder / 'report.html'}\n")
+
+
+def print_count(found: Count, as_json: bool) -> None:
+    """An estimate of the number of novel categories."""
+    if as_json:
+        print(json.dumps(found.to_mapping()))
+        return
+    low, high = found.interval
+    print(f"novel categories: {found.estimate} (probably {low} to {high})")
+    print(found.statement)
+    for name, figure in found.methods.items():
+        print(f"{WAYS[name]}: {figure}")
 
 
 def print_summary(summary: dict[str, Any], as_json: bool) -> None:

@@ -206,7 +206,7 @@ class Source:
         if self.dataset is not None and self.n_novel is not None:
             raise UserError(f"the data set {self.dataset} says how many categories to look for: leave --novel out")
         if self.dataset is None and self.n_novel is None:
-            raise UserError("say with --novel how many categories to look for")
+            raise UserError("say with --novel how many categories to look for; --novel auto estimates it")
         if self.n_novel is not None and self.n_novel < 1:
             raise UserError(f"--novel {self.n_novel}: there has to be at least one category to look for")
 
@@ -216,7 +216,7 @@ class Source:
         if not self.labels:
             raise UserError("--features needs --labels, a CSV file image,label with the categories of the known rows")
         if self.n_novel is None or self.n_novel < 1:
-            raise UserError("say with --novel how many categories to look for, at least one")
+            raise UserError("say with --novel how many categories to look for, at least one; --novel auto estimates it")
 
     @property
     def recipes(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ import numpy as np
 from newfound._version import __version__
 from newfound.config.mapping import brief, real_number, to_mapping, whole_number
 from newfound.config.settings import Settings
+from newfound.count.auto import choice_of, number_given, to_look_for
 from newfound.data.cache import default_cache
 from newfound.data.collection import Collection, Reading
 from newfound.data.holdout import set_aside
@@ -24,13 +25,14 @@ from newfound.data.sources import Request, Source
 from newfound.errors import Interrupted, UserError
 from newfound.files import new_file, write_json
 from newfound.methods import get_method
-from newfound.plan.auto import choose
+from newfound.plan.auto import PRETRAINED, choose
 from newfound.plan.budget import Clock, parse_time, plan_epochs
 from newfound.plan.call import MOST_THREADS, Call
 from newfound.plan.recipe import backbone_changes, resolve_settings
 from newfound.progress import Reporter
 from newfound.runfolder import Run, check_free, claimed
 from newfound.runs.cache import remark
+from newfound.runs.counting import count_source
 from newfound.runs.figures import evaluate_run
 from newfound.runs.found import Discovery
 
@@ -39,7 +41,7 @@ def discover(
     labelled: str | Path | None = None,
     unlabelled: str | Path | None = None,
     *,
-    n_novel: int | None = None,
+    n_novel: int | str | None = None,
     out: str | Path,
     dataset: str | None = None,
     data: str | Path | None = None,
@@ -66,7 +68,8 @@ def discover(
     ``labelled`` has one folder a category (or any tree, with ``labels``, a CSV file image,label); ``unlabelled`` is any
     tree of images. Instead of both, ``dataset`` names a data set, whose files are in ``data``; ``task`` takes one of
     its tasks, such as an alphabet of OmniGlot. ``settings`` maps dotted names to values, such as {"stage1.epochs": 50},
-    and goes over the ``recipe``. Decoded images are kept in ``cache``, by default the user's cache folder.
+    and goes over the ``recipe``. ``n_novel`` "auto" estimates the number from features of a pretrained network
+    (docs/count.md). Decoded images are kept in ``cache``, by default the user's cache folder.
 
     ``backbone`` names a network that others have trained, such as "efficientnet-lite0", or a file of weights
     (of the architecture ``backbone_arch``, by default recognised), or timm:NAME. Or ``features``, an .npy file
@@ -88,18 +91,20 @@ def discover(
     budget = None if time is None else parse_time(time)
     reporter = Reporter.of(verbose)
     seed, threads = whole_number(seed, "--seed"), whole_number(threads, "--threads")
+    number = None if n_novel is None else number_given(n_novel)
     source = Source(
         dataset=dataset,
         data=str(data) if data else None,
         labelled=str(labelled) if labelled else None,
         unlabelled=str(unlabelled) if unlabelled else None,
         labels=str(labels) if labels else None,
-        n_novel=None if n_novel is None else whole_number(n_novel, "--novel"),
+        n_novel=1 if number is None and n_novel is not None else number,  # until it has been estimated
         task=task,
         features=str(features) if features else None,
         ids=str(ids) if ids else None,
         hold_out=None if hold_out is None else real_number(hold_out, "--hold-out"),
     ).absolute()
+    counted = None
     folder = Path(out)
     images = {"--labelled": source.labelled, "--unlabelled": source.unlabelled}
     _require_outside(folder, "--out", images)
@@ -123,15 +128,22 @@ def discover(
         fitting = get_method(chosen.method)(resolved)
         fitting.check_weights(changes, features=bool(features), cache=place)
         with claimed(folder):
+            if n_novel is not None and number is None:
+                counted = count_source(source, start or PRETRAINED, backbone_arch, seed, call.device, place, reporter)
+                call = replace(call, source=replace(source, n_novel=to_look_for(counted)))
             reading = read_call(call, resolved, reporter)
             fitting.check(reading.collection.train.shape)
             torch.set_num_threads(call.threads)
             clock = Clock(budget, monotonic() - began)
             planned = plan_epochs(resolved, reading.collection, call.place, clock, given, chosen.free)
             choices, warnings = (*chosen.choices, *planned.choices), (*chosen.warnings, *planned.warnings)
+            if counted is not None:
+                choices = (choice_of(counted), *choices)
             for choice in choices:
                 reporter.say(str(choice))
-            run = Run.create(folder, call, planned.settings, choices, warnings)
+            run = Run.create(
+                folder, call, planned.settings, choices, warnings, counted.to_mapping() if counted else None
+            )
     with _interrupted(f"interrupted; {_how_to_go_on(run)}"):
         found = _execute(run, reading, reporter, planned.advice)
     if large := remark(place):
@@ -274,6 +286,8 @@ def _trust(run: Run, reading: Reading, outcome: Any, reporter: Reporter) -> tupl
     from newfound.trust.warnings import doubts
 
     result: dict[str, Any] = {"auto": [to_mapping(choice) for choice in run.auto], "warnings": list(run.warnings)}
+    if run.counted is not None:
+        result["counted"] = run.counted
     collection, rehearsal = reading.collection, None
     if run.call.source.dataset is None:
         method = get_method(run.settings.method)(run.settings)

@@ -1,0 +1,38 @@
+"""Features of the pretrained network, which a run of it finds in the cache again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from newfound.data.store import ImageStore
+from newfound.data.vectors import VectorStore
+from newfound.engine.frozen import frozen_features
+from newfound.model.encoder import Encoder
+from newfound.nets.pretrained import Backbone
+from newfound.progress import Reporter
+
+
+def pretrained_features(
+    images: ImageStore, backbone: Backbone | None, device: torch.device, reporter: Reporter, cache: Path | None
+) -> Tensor:
+    """What the network makes of images, [n, D] on the CPU; features that were given stay as they are."""
+    if isinstance(images, VectorStore):
+        return images.images.flatten(1).float()
+    assert backbone is not None
+    channels, size, _ = images.shape
+    mean, deviation = torch.tensor(backbone.mean), torch.tensor(backbone.deviation)
+    encoder = Encoder(backbone.network, channels, size, mean, deviation, resized=backbone.size)
+    encoder.net.load_state_dict(backbone.net.state_dict())
+    features = frozen_features(
+        encoder,
+        images,
+        device,
+        reporter,
+        of=encoder.backbone_features,
+        identity=backbone.digest(),
+        cache=cache,
+    )
+    return features.cpu()

@@ -1,0 +1,102 @@
+"""The number by what known categories own: cut so fine that each hidden one has a cluster of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from newfound.count.sample import Fold, Sample, folds
+from newfound.count.tree import Tree, mean_shift
+
+ROUNDS = (0, 2)
+"""Of the mean shift, in each of the trees that are averaged."""
+MATCHINGS, ALIKE, SETTLED = 8, 1.1, 0.03
+"""How often, at the most, sizes are brought into line with the number found so far; sizes that are alike enough to
+leave them; and the change of the number that ends it."""
+STEP = 1.12
+"""From one number to try to the next."""
+RESAMPLES = 200
+
+
+@dataclass(frozen=True)
+class Owned:
+    """The estimate, its standard error as a share of it, and the curve that it comes from: numbers of novel categories
+    [T] and the clusters that a hidden category owns then, on average [T]."""
+
+    estimate: float
+    error: float
+    numbers: np.ndarray
+    clusters: np.ndarray
+
+
+def by_owned(sample: Sample, most: int, seed: int) -> Owned:
+    """The number of novel categories at which hidden known categories own one cluster each.
+
+    By turns a third of the known categories is hidden in the pile, and the others whiten the features. Ward's tree
+    joins hidden and novel images alike. Cut into as many clusters as categories are hidden and ``u`` more, it gives a
+    hidden category the sum over clusters of its share of their images: less than one cluster where categories were
+    merged, more where they were split. The estimate is the ``u`` at which the mean over all known categories is 1.
+
+    Ward's tree splits large categories sooner than small ones. So images are left out until known categories are about
+    as large as those of the pile would be by the number found so far.
+    """
+    rng = np.random.default_rng([seed, 0x04ED])
+    order = rng.permutation(sample.n_known)
+    known, pile = len(sample.labels) / sample.n_known, len(sample.pile)
+    found = _once(sample, order, most, seed)
+    for _ in range(MATCHINGS):
+        before, size = found, max(2.0, min(known, pile / found.estimate))
+        if max(known, pile / found.estimate) < ALIKE * size:
+            break
+        some = sample.thinned(round(size), max(4, round(size * found.estimate)), rng)
+        found = _once(some, order, max(2, min(most, len(some.pile) // 2)), seed)
+        if abs(found.estimate / before.estimate - 1) < SETTLED:
+            break
+    return found
+
+
+def _once(sample: Sample, order: np.ndarray, most: int, seed: int) -> Owned:
+    numbers = candidates(most)
+    curves = np.concatenate([_of_fold(fold, numbers) for fold in folds(sample, order)])
+    mean = curves.mean(0)
+    rng, n = np.random.default_rng([seed, 0xB007]), len(curves)
+    again = [_crossing(numbers, curves[rng.integers(n, size=n)].mean(0)) for _ in range(RESAMPLES)]
+    estimate = _crossing(numbers, mean)
+    error = float(np.std(again) / estimate) if n > 1 else 1.0
+    return Owned(estimate, error, numbers, mean)
+
+
+def _of_fold(fold: Fold, numbers: np.ndarray) -> np.ndarray:
+    """The clusters that each hidden category owns, [hidden categories, numbers]: the mean over the trees."""
+    categories, own = np.unique(fold.hidden, return_inverse=True)
+    owned = np.zeros((len(categories), len(numbers)))
+    for rounds in ROUNDS:
+        tree = Tree(mean_shift(fold.features, rounds))
+        for place, number in enumerate(numbers):
+            cluster = tree.cut(len(categories) + int(number))
+            members = np.bincount(cluster)
+            table = np.zeros((len(categories), len(members)))
+            np.add.at(table, (own, cluster[: len(own)]), 1)
+            owned[:, place] += (table / members).sum(1) / len(ROUNDS)
+    return owned
+
+
+def candidates(most: int) -> np.ndarray:
+    """Numbers to try, 1 to ``most``, ever farther apart."""
+    numbers = [1]
+    while numbers[-1] < most:
+        numbers.append(min(most, max(numbers[-1] + 1, round(numbers[-1] * STEP))))
+    return np.array(numbers)
+
+
+def _crossing(numbers: np.ndarray, clusters: np.ndarray) -> float:
+    """Where the curve reaches 1 for the first time, between two numbers by a straight line."""
+    above = np.flatnonzero(clusters >= 1)
+    if not len(above):
+        return float(numbers[-1])
+    place = int(above[0])
+    if place == 0:
+        return float(numbers[0])
+    low, high = clusters[place - 1], clusters[place]
+    return float(numbers[place - 1] + (1 - low) / (high - low) * (numbers[place] - numbers[place - 1]))

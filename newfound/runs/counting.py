@@ -1,0 +1,123 @@
+"""count_novel: how many novel categories a pile has, from folders, features, or what a finished run learned."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from newfound.config.mapping import whole_number
+from newfound.data.cache import default_cache
+from newfound.data.collection import Collection
+from newfound.data.sources import Request, Source
+from newfound.errors import Interrupted, UserError
+from newfound.plan.auto import PRETRAINED
+from newfound.progress import Reporter
+from newfound.runfolder import Run
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from newfound.count.result import Count
+
+
+def count_novel(
+    labelled: str | Path | None = None,
+    unlabelled: str | Path | None = None,
+    *,
+    labels: str | Path | None = None,
+    features: str | Path | None = None,
+    ids: str | Path | None = None,
+    run: str | Path | None = None,
+    backbone: str | Path | None = None,
+    backbone_arch: str | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    cache: str | Path | None = None,
+    verbose: bool | None = None,
+) -> Count:
+    """Estimate how many novel categories there are among unlabelled images; docs/count.md says how.
+
+    Images come from the folders ``labelled`` and ``unlabelled`` (with ``labels``, if any), as ``discover`` takes them,
+    and are looked at by a pretrained network: ``backbone``, by default efficientnet-lite0. Its features are kept in
+    ``cache``, where a run of ``discover`` finds them again. Or ``features`` (with ``labels`` and ``ids``) stand for the
+    images; or the features are those that the finished ``run`` learned. Features learned with the labels of known
+    categories, and for a given number of novel ones, favour that number.
+
+    The other arguments are those of ``discover``.
+    """
+    reporter, seed = Reporter.of(verbose), whole_number(seed, "--seed")
+    if not 0 <= seed < 2**31:
+        raise UserError(f"--seed {seed}: it has to be from 0 to {2**31 - 1:,}")
+    with _interrupted():
+        if run is not None:
+            if labelled or unlabelled or labels or features or ids or backbone:
+                raise UserError("--run counts among the images of that run: leave the others out")
+            return _of_run(Path(run), seed, device, reporter)
+        if not features and not (labelled and unlabelled):
+            raise UserError("give --labelled and --unlabelled folders, or --features, or the --run to count in")
+        source = Source(
+            labelled=str(labelled) if labelled else None,
+            unlabelled=str(unlabelled) if unlabelled else None,
+            labels=str(labels) if labels else None,
+            features=str(features) if features else None,
+            ids=str(ids) if ids else None,
+            n_novel=1,
+        ).absolute()
+        place = Path(cache).absolute() if cache else default_cache()
+        return count_source(source, str(backbone or PRETRAINED), backbone_arch, seed, device, place, reporter)
+
+
+def count_source(
+    source: Source, backbone: str, architecture: str | None, seed: int, device: str, cache: Path, reporter: Reporter
+) -> Count:
+    """The estimate for folders or features, by what the network ``backbone`` makes of images."""
+    from newfound.count.features import pretrained_features
+    from newfound.engine.device import pick_device
+    from newfound.nets.pretrained import find_backbone
+
+    where = pick_device(device)
+    network = None if source.features else find_backbone(backbone, cache, architecture)
+    # The number that a reading asks for is of no account here.
+    request = Request(network.size if network else 1, seed, reporter, cache=cache)
+    collection = replace(source, n_novel=1).read(request).collection
+    return _count(collection, pretrained_features(collection.train, network, where, reporter, cache), seed, reporter)
+
+
+def _of_run(folder: Path, seed: int, device: str, reporter: Reporter) -> Count:
+    from newfound.engine.device import pick_device
+    from newfound.engine.features import read_features
+    from newfound.model import load_model
+    from newfound.runs.discovery import read_call
+
+    run = Run.open(folder)
+    run.read_result()  # stops if the run is not finished
+    model = load_model(run.model_folder())
+    collection = read_call(run.call, run.settings, reporter).collection
+    run.remember(collection)
+    if len(collection.tasks) > 1:
+        raise UserError(f"the run {folder} has {len(collection.tasks)} tasks, each with a number: choose one by --task")
+    where = pick_device(device)
+    found = read_features(
+        model, collection.train.to(where), where, reporter, title="reading features", of=model.features
+    )
+    return _count(collection, found.cpu(), seed, reporter)
+
+
+def _count(collection: Collection, features: Tensor, seed: int, reporter: Reporter) -> Count:
+    import torch
+
+    from newfound.count.estimate import count
+
+    labels = torch.from_numpy(collection.labels[: collection.n_labelled])
+    return count(features, labels, seed=seed, reporter=reporter)
+
+
+@contextlib.contextmanager
+def _interrupted() -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        raise Interrupted("interrupted; features that were read are kept, so calling again takes less time") from None
