@@ -11,9 +11,11 @@ from newfound.count.tree import Tree, mean_shift
 
 ROUNDS = (0, 2)
 """Of the mean shift, in each of the trees that are averaged."""
-MATCHINGS, ALIKE, SETTLED = 8, 1.1, 0.03
-"""How often, at the most, sizes are brought into line with the number found so far; sizes that are alike enough to
-leave them; and the change of the number that ends it."""
+MATCHINGS, SETTLED = 8, 0.03
+"""How often, at the most, sizes are brought into line with the number found so far, and the change that ends it."""
+LARGER_KNOWN, LARGER_NOVEL = 1.3, 1.1
+"""How many times as large known categories, or novel ones, may be. Fewer known images raise the number, and that calls
+for fewer still: so chance would be magnified if the first were as strict as the second."""
 STEP = 1.12
 """From one number to try to the next."""
 RESAMPLES = 200
@@ -47,7 +49,7 @@ def by_owned(sample: Sample, most: int, seed: int) -> Owned:
     found = _once(sample, order, most, seed)
     for _ in range(MATCHINGS):
         before, size = found, max(2.0, min(known, pile / found.estimate))
-        if max(known, pile / found.estimate) < ALIKE * size:
+        if known < LARGER_KNOWN * size and pile / found.estimate < LARGER_NOVEL * size:
             break
         some = sample.thinned(round(size), max(4, round(size * found.estimate)), rng)
         found = _once(some, order, max(2, min(most, len(some.pile) // 2)), seed)

@@ -23,6 +23,8 @@ IMAGE_NAMES, CATEGORY_NAMES = 1_500_000, 300_000
 MOST_SKIPPED = 300
 MOST_TOLD = 30
 """Choices, and warnings, that a page shows; a run has a handful."""
+MOST_NUMBERS = 100
+"""Of novel categories that a curve is shown for; a run has forty."""
 SCALE = 9999
 """Positions on the map are whole numbers up to this one."""
 
@@ -45,6 +47,7 @@ def gather(run: Run, kept: Kept | None) -> dict[str, Any]:
     content = {name: result.get(name) for name in ("newfound", "method", "data", "seed", "finished")}
     content |= {name: result.get(name) for name in ("seconds", "hardware", "versions", "unlabelled", "test", "earlier")}
     content |= {"auto": _choices(result.get("auto")), "warnings": _warnings(result.get("warnings"))}
+    content["counted"] = _counted(_part(result, "counted"))
     content |= {
         "counts": result.get("images"),
         "novel": len(novel),
@@ -68,6 +71,16 @@ def _choices(found: Any) -> list[list[str]]:
     """What was chosen for the person: what, value and why of each choice."""
     choices = [choice for choice in found if isinstance(choice, dict)] if isinstance(found, list) else []
     return [[str(choice.get(name, "")) for name in ("what", "value", "why")] for choice in choices[:MOST_TOLD]]
+
+
+def _counted(found: dict[str, Any]) -> dict[str, Any] | None:
+    """The estimated number of novel categories with its interval and its curve; None where it was not estimated."""
+    try:
+        low, high = (int(end) for end in found["interval"])
+        estimate, curve = int(found["estimate"]), [[int(n), float(owned)] for n, owned in found["curve"][:MOST_NUMBERS]]
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+    return {"estimate": estimate, "interval": [low, high], "curve": curve} if len(curve) > 1 else None
 
 
 def _part(result: dict[str, Any], name: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ function details() {
     box.append(fold("Chosen automatically", el("div", { class: "scroll choices" }, el("table", {}, el("tbody", {}, ...content.auto.map(([what, value, why]) =>
       el("tr", {}, el("td", { class: "soft" }, named(what)), el("td", {}, named(value)), el("td", {}, named(why)))))))));
   }
+  if (content.counted) box.append(fold("How many categories", counted(content.counted)));
   const { names, n } = content.known;
   const more = n > names.length ? [el("span", { class: "soft" }, `and ${whole.format(n - names.length)} more`)] : [];
   box.append(fold(count(n, "known category", "known categories"), el("div", { class: "row" }, ...names.map((name) => el("span", { class: "chip" }, named(name))), ...more)));
@@ -22,6 +23,22 @@ function details() {
   skippedFiles(box);
   byId("foot").textContent = `Made by newfound ${content.newfound ?? ""}. The category of every image is in assignments.csv, every figure in result.json, beside this page. ` +
     (inside() ? "The page holds everything it shows and loads nothing." : `Pictures for which the page has no room lie in ${BESIDE}, beside it.`);
+}
+
+/** The curve that the number of novel categories was read from, up to three times that number. */
+function counted({ estimate, interval, curve }) {
+  const points = curve.filter(([number], i) => i < 2 || number <= 3 * estimate);
+  const [first, last] = [points[0][0], points[points.length - 1][0]];
+  const top = Math.max(1, ...points.map(([, owned]) => owned));
+  const x = (number) => (200 * (number - first)) / (last - first || 1);
+  const y = (owned) => 76 - (72 * owned) / top;
+  const line = points.map(([number, owned], i) => `${i ? "L" : "M"}${x(number).toFixed(2)} ${y(owned).toFixed(2)}`).join("");
+  const told = `${estimate}, probably ${interval[0]} to ${interval[1]}`;
+  const svg = draw("svg", { viewBox: "0 0 200 80", preserveAspectRatio: "none", role: "img", "aria-label": `Groups of a known category, which are 1 at ${estimate} novel categories` });
+  svg.append(draw("line", { x1: 0, x2: 200, y1: y(1), y2: y(1) }), draw("line", { x1: x(estimate), x2: x(estimate), y1: 0, y2: 80 }), draw("path", { d: line }));
+  return el("div", { class: "chart" }, el("header", {}, el("b", {}, "Groups that a hidden known category owns"), el("span", { class: "num" }, told)), svg,
+    el("div", { class: "ends num" }, el("span", {}, `${first} novel categories`), el("span", {}, String(last))),
+    el("div", { class: "small soft" }, "The number was estimated: cut so fine that each known category, hidden in the pile, owns one group."));
 }
 
 /** Whether the page holds the thumbnails of all images. */

@@ -8,7 +8,7 @@ import pandas as pd
 import torch
 
 import newfound
-from newfound import APL, Discoverer, Discovery, UserError, discover, load, resume
+from newfound import APL, Count, Discoverer, Discovery, UserError, count_novel, discover, load, resume
 
 
 def find(known: Path, pile: Path) -> None:
@@ -20,10 +20,14 @@ def find(known: Path, pile: Path) -> None:
     assert_type(found.model(), Discoverer)
     assert_type(found.export("sorted", link="symlink"), dict[str, int])
     assert_type(resume("run"), Discovery)
+    assert_type(discover(known, pile, n_novel="auto", out="again"), Discovery)
+    assert_type(count_novel(known, pile), Count)
+    assert_type(count_novel(run="run").interval, tuple[int, int])
 
 
 def fit(images: np.ndarray, tensor: torch.Tensor, paths: list[Path], labels: np.ndarray) -> float:
     assert_type(APL(n_novel=3).fit(images, labels), APL)
+    assert_type(Discoverer(n_novel="auto").fit(images, labels).count_, Count)
     model = Discoverer(n_novel=3, time=600, random_state=None).fit(images, labels)
     assert_type(model, Discoverer)
     assert_type(model.labels_, np.ndarray)

@@ -1,0 +1,96 @@
+import numpy as np
+import pytest
+import torch
+from test_ways import blobs
+
+from newfound import UserError
+from newfound.count.auto import choice_of, number_given, to_look_for
+from newfound.count.estimate import count
+from newfound.count.known import within_known
+from newfound.count.sample import limited
+
+
+def test_well_separated_blobs_are_counted_and_the_known_ones_can_tell():
+    found = count(*blobs(8, 6))
+    assert found.estimate == 6
+    assert found.interval[0] <= 6 <= found.interval[1]
+    assert found.interval[1] - found.interval[0] <= 4
+    assert [one.true for one in found.rehearsed] == [4, 4]
+    assert all(abs(one.found - one.true) <= 1 for one in found.rehearsed)
+    assert not found.nothing_new
+    assert "rehearsal" in found.statement
+    assert found.images == (240, 180)
+
+
+def test_the_same_seed_gives_the_same_count():
+    features, labels = blobs(4, 3)
+    assert count(features, labels, seed=3) == count(features, labels, seed=3)
+
+
+def test_the_curve_passes_one_at_the_estimate():
+    found = count(*blobs(8, 6))
+    below = [owned for number, owned in found.curve if number < found.estimate - 1]
+    above = [owned for number, owned in found.curve if number > found.estimate + 1]
+    assert max(below) < 1 < min(above)
+
+
+@pytest.mark.parametrize(("known", "sentence"), [(1, "a single known category says"), (2, "2 known categories say")])
+def test_few_known_categories_are_said_to_tell_little(known, sentence):
+    found = count(*blobs(known, 4))
+    assert sentence in found.statement
+    assert found.rehearsed == ()
+    assert 3 <= found.estimate <= 5
+
+
+def test_a_pile_of_known_categories_alone_has_probably_nothing_new():
+    features, labels = blobs(6, 0, each=60)
+    mixed = np.random.default_rng(0).permutation(len(labels))
+    known, pile = np.sort(mixed[:180]), mixed[180:]
+    found = count(features[np.concatenate([known, pile])], labels[known])
+    assert found.nothing_new
+    assert "probably nothing new" in found.statement
+    with pytest.raises(UserError, match="n_novel auto: .* probably nothing new"):
+        to_look_for(found)
+
+
+def test_known_images_in_the_pile_are_told_and_not_counted():
+    features, labels = blobs(6, 4, each=60)
+    known = np.arange(360).reshape(6, 60)
+    rows = np.concatenate([known[:, :40].ravel(), known[:, 40:].ravel(), np.arange(360, len(features))])
+    found = count(features[rows], labels[known[:, :40].ravel()])
+    assert found.known_share == pytest.approx(0.5, abs=0.1)
+    assert "look like known categories" in found.statement
+    assert found.interval[0] <= 4 <= found.interval[1]
+
+
+def test_a_pile_of_new_categories_is_not_taken_for_known_ones():
+    assert within_known(limited(*blobs(6, 4), 0), 0).share == 0
+
+
+@pytest.mark.parametrize(("images", "sentence"), [(5, "the pile has 5 images, too few"), (1, "the pile has 1 image,")])
+def test_a_tiny_pile_is_refused(images, sentence):
+    features, labels = blobs(3, 1, pile=images)
+    with pytest.raises(UserError, match=sentence):
+        count(features, labels)
+
+
+def test_features_that_are_all_the_same_are_refused():
+    with pytest.raises(UserError, match="the features of all images are the same"):
+        count(torch.full((60, 8), 0.1), torch.arange(3).repeat_interleave(10))
+
+
+def test_what_was_counted_can_be_written_down():
+    found = count(*blobs(4, 3))
+    plain = found.to_mapping()
+    assert plain["estimate"] == 3
+    assert plain["rehearsed"][0].keys() == {"true", "found"}
+    assert plain["curve"][0] == list(found.curve[0])
+    choice = choice_of(found)
+    assert (choice.what, choice.value) == ("novel", "3")
+
+
+def test_a_number_is_a_whole_one_or_auto():
+    assert number_given("auto") is None
+    assert number_given(np.int64(4)) == 4
+    with pytest.raises(UserError, match="n_novel 'many': it has to be a whole number, or auto"):
+        number_given("many")
