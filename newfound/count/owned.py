@@ -16,6 +16,8 @@ MATCHINGS, SETTLED = 8, 0.03
 LARGER_KNOWN, LARGER_NOVEL = 1.3, 1.1
 """How many times as large known categories, or novel ones, may be. Fewer known images raise the number, and that calls
 for fewer still: so chance would be magnified if the first were as strict as the second."""
+CLOSE = 0.03
+"""To one cluster."""
 STEP = 1.12
 """From one number to try to the next."""
 RESAMPLES = 200
@@ -38,7 +40,7 @@ def by_owned(sample: Sample, most: int, seed: int) -> Owned:
     By turns a third of the known categories is hidden in the pile, and the others whiten the features. Ward's tree
     joins hidden and novel images alike. Cut into as many clusters as categories are hidden and ``u`` more, it gives a
     hidden category the sum over clusters of its share of their images: less than one cluster where categories were
-    merged, more where they were split. The estimate is the ``u`` at which the mean over all known categories is 1.
+    merged, more where they were split. The estimate is the ``u`` at which the mean over all known categories passes 1.
 
     Ward's tree splits large categories sooner than small ones. So images are left out until known categories are about
     as large as those of the pile would be by the number found so far.
@@ -93,12 +95,18 @@ def candidates(most: int) -> np.ndarray:
 
 
 def _crossing(numbers: np.ndarray, clusters: np.ndarray) -> float:
-    """Where the curve reaches 1 for the first time, between two numbers by a straight line."""
-    above = np.flatnonzero(clusters >= 1)
+    """Where the curve passes 1: halfway between where it comes close to 1 from below and where it leaves it upwards.
+    Categories that are far apart keep a cluster each over several numbers."""
+    return (_reaches(numbers, clusters, 1 - CLOSE) + _reaches(numbers, clusters, 1 + CLOSE)) / 2
+
+
+def _reaches(numbers: np.ndarray, clusters: np.ndarray, height: float) -> float:
+    """Where the curve reaches that height for the first time, between two numbers by a straight line."""
+    above = np.flatnonzero(clusters >= height)
     if not len(above):
         return float(numbers[-1])
     place = int(above[0])
     if place == 0:
         return float(numbers[0])
     low, high = clusters[place - 1], clusters[place]
-    return float(numbers[place - 1] + (1 - low) / (high - low) * (numbers[place] - numbers[place - 1]))
+    return float(numbers[place - 1] + (height - low) / (high - low) * (numbers[place] - numbers[place - 1]))

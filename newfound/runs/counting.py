@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,16 +72,16 @@ def count_novel(
 def count_source(
     source: Source, backbone: str, architecture: str | None, seed: int, device: str, cache: Path, reporter: Reporter
 ) -> Count:
-    """The estimate for folders or features, by what the network ``backbone`` makes of images."""
+    """The estimate for folders or features, by what the network ``backbone`` makes of images. The number of categories
+    that the source asks for is of no account."""
     from newfound.count.features import pretrained_features
     from newfound.engine.device import pick_device
     from newfound.nets.pretrained import find_backbone
 
     where = pick_device(device)
     network = None if source.features else find_backbone(backbone, cache, architecture)
-    # The number that a reading asks for is of no account here.
     request = Request(network.size if network else 1, seed, reporter, cache=cache)
-    collection = replace(source, n_novel=1).read(request).collection
+    collection = source.read(request).collection
     return _count(collection, pretrained_features(collection.train, network, where, reporter, cache), seed, reporter)
 
 

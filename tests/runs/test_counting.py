@@ -71,10 +71,10 @@ def test_a_finished_run_is_counted_in(found):
 
 def test_the_estimator_counts(files):
     features = np.load(files["features"])
-    lines = [line.split(",") for line in open(files["labels"]).read().split("\n")[1:] if line]
-    rows = {name: row for row, name in enumerate(open(files["ids"]).read().split("\n"))}
+    rows = {name: row for row, name in enumerate(files["ids"].read_text().splitlines())}
     labels = np.full(len(features), None, dtype=object)
-    for name, label in lines:
+    for line in files["labels"].read_text().splitlines()[1:]:
+        name, _, label = line.partition(",")
         labels[rows[name]] = label
     model = Discoverer(n_novel="auto", settings=QUICK).fit(features, labels)
     assert model.count_.estimate == len(model.novel_classes_) == embeddings.NOVEL
