@@ -12,8 +12,9 @@ from torch import Tensor
 
 from newfound.count.sample import FOLDS, Sample, whitened
 
-INSIDE = 0.9
-"""The share of held-back images of known categories that lie within them, by definition."""
+INSIDE, NEARLY_ALL = 0.9, 0.98
+"""The share of held-back images of known categories that lie within them, by definition; and the share that is kept out
+where known images are to leave the pile."""
 
 ERRORS = 2.0
 """Standard errors that the share has to be above 0."""
@@ -48,21 +49,22 @@ def within_known(sample: Sample, seed: int) -> Within | None:
     parts = min(FOLDS, known)
     for part in range(parts):
         gone = np.isin(labels, order[part::parts])
-        nearness, bar = _nearness(sample, np.flatnonzero(~gone & ~held_back), np.flatnonzero(~gone & held_back))
+        nearness, held = _nearness(sample, np.flatnonzero(~gone & ~held_back), np.flatnonzero(~gone & held_back))
+        bar = held.quantile(1 - INSIDE)
         for category in np.unique(labels[gone]):
             own = torch.from_numpy(np.flatnonzero(labels == category))
             strangers.append(float((nearness[own] >= bar).float().mean()))
     novel, doubt = float(np.mean(strangers)), ERRORS * float(np.std(strangers)) * math.sqrt(2 / known)
-    nearness, bar = _nearness(sample, np.flatnonzero(~held_back), np.flatnonzero(held_back))
-    inside = nearness[len(labels) :] >= bar
-    found = float(inside.float().mean())
+    nearness, held = _nearness(sample, np.flatnonzero(~held_back), np.flatnonzero(held_back))
+    pile = nearness[len(labels) :]
+    found = float((pile >= held.quantile(1 - INSIDE)).float().mean())
     share = (found - novel) / (INSIDE - novel) if found > novel + doubt and novel < INSIDE else 0.0
-    return Within(min(1.0, share), torch.nonzero(~inside)[:, 0])
+    return Within(min(1.0, share), torch.nonzero(pile < held.quantile(1 - NEARLY_ALL))[:, 0])
 
 
 def _nearness(sample: Sample, anchors: np.ndarray, held_back: np.ndarray) -> tuple[Tensor, Tensor]:
     """The cosine of every image [n + m] with the nearest mean of the anchors' categories, in features whitened by the
-    anchors; and the value that nine tenths of the images held back reach."""
+    anchors; and that of the images held back."""
     rest = np.setdiff1d(np.arange(len(sample.features)), anchors)
     labels = torch.unique(sample.labels[anchors], return_inverse=True)[1]
     order = torch.from_numpy(np.concatenate([anchors, rest]))
@@ -71,4 +73,4 @@ def _nearness(sample: Sample, anchors: np.ndarray, held_back: np.ndarray) -> tup
     features[order] = white
     members = F.one_hot(labels).float()
     nearness = (features @ F.normalize(members.T @ features[torch.from_numpy(anchors)]).T).amax(1)
-    return nearness, nearness[torch.from_numpy(held_back)].quantile(1 - INSIDE)
+    return nearness, nearness[torch.from_numpy(held_back)]

@@ -16,8 +16,8 @@ MATCHINGS, SETTLED = 8, 0.03
 LARGER_KNOWN, LARGER_NOVEL = 1.3, 1.1
 """How many times as large known categories, or novel ones, may be. Fewer known images raise the number, and that calls
 for fewer still: so chance would be magnified if the first were as strict as the second."""
-CLOSE = 0.03
-"""To one cluster."""
+CLOSE, FLAT = 0.03, 0.3
+"""How close to one cluster is close, and how long the curve may be so, as a share of the number."""
 STEP = 1.12
 """From one number to try to the next."""
 RESAMPLES = 200
@@ -62,28 +62,29 @@ def by_owned(sample: Sample, most: int, seed: int) -> Owned:
 
 def _once(sample: Sample, order: np.ndarray, most: int, seed: int) -> Owned:
     numbers = candidates(most)
-    curves = np.concatenate([_of_fold(fold, numbers) for fold in folds(sample, order)])
-    mean = curves.mean(0)
+    found = [_of_fold(fold, numbers) for fold in folds(sample, order)]
+    curves, gaps = np.concatenate([owned for owned, _ in found]), np.mean([gap for _, gap in found], axis=0)
     rng, n = np.random.default_rng([seed, 0xB007]), len(curves)
-    again = [_crossing(numbers, curves[rng.integers(n, size=n)].mean(0)) for _ in range(RESAMPLES)]
-    estimate = _crossing(numbers, mean)
-    error = float(np.std(again) / estimate) if n > 1 else 1.0
-    return Owned(estimate, error, numbers, mean)
+    again = [_passing(numbers, curves[rng.integers(n, size=n)].mean(0), gaps) for _ in range(RESAMPLES)]
+    estimate = _passing(numbers, curves.mean(0), gaps)
+    return Owned(estimate, float(np.std(again) / estimate) if n > 1 else 1.0, numbers, curves.mean(0))
 
 
-def _of_fold(fold: Fold, numbers: np.ndarray) -> np.ndarray:
-    """The clusters that each hidden category owns, [hidden categories, numbers]: the mean over the trees."""
+def _of_fold(fold: Fold, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The clusters that each hidden category owns, [hidden categories, numbers], and the gaps of the tree at all
+    numbers from 1 to the last [most]: means over the trees."""
     categories, own = np.unique(fold.hidden, return_inverse=True)
-    owned = np.zeros((len(categories), len(numbers)))
+    owned, gaps = np.zeros((len(categories), len(numbers))), np.zeros(numbers[-1])
     for rounds in ROUNDS:
         tree = Tree(mean_shift(fold.features, rounds))
+        gaps += tree.gaps(len(categories) + np.arange(1, numbers[-1] + 1)) / len(ROUNDS)
         for place, number in enumerate(numbers):
             cluster = tree.cut(len(categories) + int(number))
             members = np.bincount(cluster)
             table = np.zeros((len(categories), len(members)))
             np.add.at(table, (own, cluster[: len(own)]), 1)
             owned[:, place] += (table / members).sum(1) / len(ROUNDS)
-    return owned
+    return owned, gaps
 
 
 def candidates(most: int) -> np.ndarray:
@@ -94,10 +95,17 @@ def candidates(most: int) -> np.ndarray:
     return np.array(numbers)
 
 
-def _crossing(numbers: np.ndarray, clusters: np.ndarray) -> float:
+def _passing(numbers: np.ndarray, clusters: np.ndarray, gaps: np.ndarray) -> float:
     """Where the curve passes 1: halfway between where it comes close to 1 from below and where it leaves it upwards.
-    Categories that are far apart keep a cluster each over several numbers."""
-    return (_reaches(numbers, clusters, 1 - CLOSE) + _reaches(numbers, clusters, 1 + CLOSE)) / 2
+
+    Categories that are far apart keep a cluster each over many numbers: of these the one is taken at which the tree has
+    its widest gap.
+    """
+    low, high = (_reaches(numbers, clusters, height) for height in (1 - CLOSE, 1 + CLOSE))
+    if high - low <= max(1.0, FLAT * low):
+        return (low + high) / 2
+    first, last = int(np.floor(low)), int(np.ceil(high))
+    return float(first + gaps[first - 1 : last].argmax())
 
 
 def _reaches(numbers: np.ndarray, clusters: np.ndarray, height: float) -> float:

@@ -29,6 +29,13 @@ class Tree:
     def __init__(self, features: Tensor) -> None:
         self.joins = linkage(features.double().numpy(), "ward")
 
+    def gaps(self, k: np.ndarray) -> np.ndarray:
+        """How much more it costs to join two of k clusters than it cost to make the k-th of them, on a log scale [m]."""
+        heights = np.concatenate([self.joins[:, 2], [np.inf]])
+        low, high = (np.log(np.maximum(heights[len(self.joins) + at - k], 1e-12)) for at in (0, 1))
+        found: np.ndarray = high - low
+        return found
+
     def cut(self, k: int) -> np.ndarray:
         """Labels [N] from 0 of k clusters, or of fewer where features are the same."""
         return fcluster(self.joins, k, "maxclust").astype(np.int64) - 1

@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from reference import meanshift as reference
 
-from newfound.count.owned import _crossing, _of_fold, by_owned, candidates
+from newfound.count.owned import _of_fold, _passing, by_owned, candidates
 from newfound.count.published import by_accuracy, by_probes, by_shift
 from newfound.count.sample import Sample, folds, limited
 from newfound.count.tree import Tree, mean_shift
@@ -62,7 +62,8 @@ def test_published_ways_count_blobs_roughly(way):
 
 def test_a_hidden_category_owns_its_share_of_the_clusters_it_is_in():
     fold = next(folds(sample(3, 2), np.arange(3)))
-    owned = _of_fold(fold, np.array([1, 2, 20]))
+    owned, gaps = _of_fold(fold, np.array([1, 2, 20]))
+    assert gaps.argmax() + 1 == 2
     assert owned.shape == (1, 3)
     assert owned[0, 0] <= 1 + 1e-9
     assert owned[0, 1] == pytest.approx(1)
@@ -80,11 +81,20 @@ def test_in_turns_every_known_category_is_hidden_once_and_labels_of_hidden_ones_
 
 
 @pytest.mark.parametrize(
-    ("clusters", "expected"),
-    [([0.5, 0.8, 1.2], 2.5), ([1.0, 2.0, 3.0], 1.0), ([0.2, 0.4, 0.5], 3.0), ([1.0, 1.0, 2.0], 1.5)],
+    ("clusters", "expected"), [([0.5, 0.8, 1.2], 2.5), ([1.0, 2.0, 3.0], 1.0), ([0.2, 0.4, 0.5], 3)]
 )
 def test_the_curve_is_read_where_it_passes_one(clusters, expected):
-    assert _crossing(np.array([1, 2, 3]), np.array(clusters)) == pytest.approx(expected, abs=0.05)
+    assert _passing(np.array([1, 2, 3]), np.array(clusters), np.zeros(3)) == pytest.approx(expected, abs=0.05)
+
+
+def test_where_the_curve_stays_at_one_the_widest_gap_decides():
+    numbers, clusters = np.arange(1, 9), np.array([0.9, 1, 1, 1, 1, 1, 1.2, 1.4])
+    assert _passing(numbers, clusters, np.array([9, 0, 0, 1, 0, 0, 0, 9])) == 4
+
+
+def test_a_gap_is_where_joins_become_dear():
+    tree = Tree(torch.tensor([[0.0], [1.0], [10.0], [11.0], [50.0], [51.0]]))
+    assert tree.gaps(np.arange(1, 6)).argmax() + 1 == 3
 
 
 def test_numbers_to_try_are_one_to_the_most():
