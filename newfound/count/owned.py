@@ -104,7 +104,7 @@ def _passing(numbers: np.ndarray, clusters: np.ndarray, gaps: np.ndarray) -> flo
     low, high = (_reaches(numbers, clusters, height) for height in (1 - CLOSE, 1 + CLOSE))
     if high - low <= max(1.0, FLAT * low):
         return (low + high) / 2
-    first, last = int(np.floor(low)), int(np.ceil(high))
+    first, last = int(np.ceil(low)), int(np.floor(high))
     return float(first + gaps[first - 1 : last].argmax())
 
 

@@ -30,7 +30,7 @@ class Tree:
         self.joins = linkage(features.double().numpy(), "ward")
 
     def gaps(self, k: np.ndarray) -> np.ndarray:
-        """How much more it costs to join two of k clusters than it cost to make the k-th of them, on a log scale [m]."""
+        """How much dearer it is to join two of k clusters than it was to come to k, on a log scale, for each k [m]."""
         heights = np.concatenate([self.joins[:, 2], [np.inf]])
         low, high = (np.log(np.maximum(heights[len(self.joins) + at - k], 1e-12)) for at in (0, 1))
         found: np.ndarray = high - low

@@ -94,7 +94,7 @@ def test_where_the_curve_stays_at_one_the_widest_gap_decides():
 
 def test_a_gap_is_where_joins_become_dear():
     tree = Tree(torch.tensor([[0.0], [1.0], [10.0], [11.0], [50.0], [51.0]]))
-    assert tree.gaps(np.arange(1, 6)).argmax() + 1 == 3
+    assert tree.gaps(np.arange(2, 6)).argmax() + 2 == 3
 
 
 def test_numbers_to_try_are_one_to_the_most():
