@@ -54,14 +54,14 @@ def test_a_pile_of_known_categories_alone_has_probably_nothing_new():
         to_look_for(found)
 
 
-def test_known_images_in_the_pile_are_told_and_not_counted():
+def test_known_images_in_the_pile_are_told_and_most_are_not_counted():
     features, labels = blobs(6, 4, each=60)
     known = np.arange(360).reshape(6, 60)
     rows = np.concatenate([known[:, :40].ravel(), known[:, 40:].ravel(), np.arange(360, len(features))])
     found = count(features[rows], labels[known[:, :40].ravel()])
     assert found.known_share == pytest.approx(0.5, abs=0.1)
     assert "look like known categories" in found.statement
-    assert found.interval[0] <= 4 <= found.interval[1]
+    assert 4 <= found.estimate <= 8  # the few that stay in the pile may raise it
 
 
 def test_a_pile_of_new_categories_is_not_taken_for_known_ones():
