@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from newfound.runs.counting import count_novel
     from newfound.runs.discovery import discover, resume
     from newfound.runs.found import Discovery
+    from newfound.runs.grow import grow
 
 set_up()
 
@@ -26,6 +27,7 @@ _PLACES = {
     "UserError": "newfound.errors",
     "count_novel": "newfound.runs.counting",
     "discover": "newfound.runs.discovery",
+    "grow": "newfound.runs.grow",
     "load": "newfound.estimator",
     "resume": "newfound.runs.discovery",
 }
@@ -39,6 +41,7 @@ __all__ = [
     "__version__",
     "count_novel",
     "discover",
+    "grow",
     "load",
     "resume",
 ]

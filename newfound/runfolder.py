@@ -41,6 +41,7 @@ CONFUSION_COLUMNS = ("part", "found", "truth", "images")
 WRITTEN = (
     "settings.yaml", "collection.json", "metrics.jsonl", "checkpoint", "model", "assignments.csv", "skipped.csv",
     "categories.png", CONFUSION, "report.html", "report-pictures", "report.safetensors", "result.json", ".lock",
+    "features.safetensors", "known.json", "known.safetensors", "start",
 )  # fmt: skip
 """Everything that a run writes in its folder."""
 
@@ -69,9 +70,12 @@ class Run:
         auto: Sequence[Choice] = (),
         warnings: Sequence[str] = (),
         counted: dict[str, Any] | None = None,
+        *,
+        begun: bool = False,
     ) -> Run:
-        """A new run in an empty or new folder."""
-        check_free(folder)
+        """A new run in an empty or new folder, or in one in which what it needs has ``begun`` to be written."""
+        if not begun:
+            check_free(folder)
         content = {
             "newfound": __version__,
             "format": FORMAT,

@@ -20,10 +20,12 @@ from newfound.cli.options import (
     Quiet,
     RunFolder,
     Seed,
+    Threads,
     app,
     number,
 )
 from newfound.cli.printing import print_count, print_discovery
+from newfound.errors import UserError
 from newfound.progress import Reporter
 
 
@@ -83,7 +85,7 @@ def discover(
         list[str] | None, option(HOW, "A setting over the recipe, such as stage1.epochs=50; may come again.", "--set")
     ] = None,
     device: Device = "auto",
-    threads: Annotated[int, option(WHERE, "CPU threads; 0 takes what there are.", min=0, max=1024)] = 0,
+    threads: Threads = 0,
     seed: Seed = 0,
     cache: Cache = None,
     out: Annotated[Path, option(OUTPUT, "The run folder to make.")],
@@ -181,3 +183,60 @@ def resume(
     from newfound.runs.discovery import resume as go_on
 
     print_discovery(to_the_end(lambda: go_on(run, device=device, verbose=not quiet)), as_json)
+
+
+@app.command(example="newfound grow run/ --unlabelled later/ --novel 3 --out run2/ --corrected sorted/")
+def grow(
+    run: RunFolder,
+    *,
+    unlabelled: Annotated[Path, option(IMAGES, "The later images to find categories in: any tree.")],
+    novel: Annotated[int, option(IMAGES, "How many further categories to look for.")],
+    corrected: Annotated[
+        Path | None,
+        option(
+            IMAGES,
+            "What you say of the run's pile: a folder of categories, as export makes it, or a CSV file image,label.",
+        ),
+    ] = None,
+    moved: Annotated[
+        list[str] | None,
+        option(IMAGES, "OLD=NEW: a folder of the run's images, and where it is now; may come again."),
+    ] = None,
+    device: Device = "auto",
+    threads: Threads = 0,
+    seed: Seed = 0,
+    cache: Cache = None,
+    out: Annotated[Path, option(OUTPUT, "The run folder to make.")],
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Find further categories in later images; what the run found counts as known."""
+    from newfound.runs.grow import grow as find
+
+    found = to_the_end(
+        lambda: find(
+            run,
+            unlabelled,
+            n_novel=novel,
+            out=out,
+            corrected=corrected,
+            moved=_moves(moved or []),
+            seed=seed,
+            device=device,
+            threads=threads,
+            cache=cache,
+            verbose=not quiet,
+        )
+    )
+    print_discovery(found, as_json)
+
+
+def _moves(given: list[str]) -> dict[str, str]:
+    """What --moved OLD=NEW said."""
+    moves = {}
+    for text in given:
+        old, equals, new = text.partition("=")
+        if not (old and equals and new):
+            raise UserError(f"--moved {text}: write it as OLD=NEW, two folders")
+        moves[old] = new
+    return moves

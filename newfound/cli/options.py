@@ -25,6 +25,7 @@ IMAGES, INSTEAD, HOW, WHERE, OUTPUT = "Images", "Instead of folders", "Method", 
 
 Device = Annotated[str, option(WHERE, "The device: auto, cpu, cuda or cuda:N.")]
 Seed = Annotated[int, option(WHERE, "The seed that everything random follows from.", min=0, max=2**31 - 1)]
+Threads = Annotated[int, option(WHERE, "CPU threads; 0 takes what there are.", min=0, max=1024)]
 Cache = Annotated[
     Path | None, option(WHERE, "The folder that decoded images are kept in; by default the user's cache folder.")
 ]

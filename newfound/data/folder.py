@@ -78,15 +78,15 @@ def read_folders(
     cannot be used, or that are in both folders, are in ``skipped``, with the reason.
     """
     _require_apart(labelled, unlabelled)
-    known, aside = _by_folder(labelled, listing) if labels is None else _by_table(labelled, labels, listing)
-    pile = _pile(unlabelled, listing)
+    known, aside = labelled_images(labelled, labels, listing)
+    pile = names_in_pile(unlabelled, listing)
     paths = [labelled / name for name in known] + [unlabelled / name for name in pile]
     reporter = reporter or Reporter(quiet=True)
     images, kept, unread = decode_cached(paths, size, cache=cache, reporter=reporter, workers=workers)
 
     reasons = {skip.file: skip.reason for skip in unread}
     _require_an_image_each(labelled, known, reasons)
-    _require_a_readable_image(unlabelled, pile, reasons)
+    require_a_readable_image(unlabelled, pile, reasons)
     names = [*known, *pile]
     pool = Pool(
         images=images,
@@ -110,7 +110,15 @@ def read_folders(
     )
 
 
-def _by_folder(root: Path, listing: Listing) -> tuple[dict[str, str], list[Skipped]]:
+def labelled_images(
+    root: Path, table: Path | None = None, listing: Listing = list_images, *, emptied: bool = False
+) -> tuple[dict[str, str], list[Skipped]]:
+    """The category of each file below ``root``, by its name: its folder, or what the ``table`` says; and the files that
+    have none. Where folders may have been ``emptied``, one without a file is no category."""
+    return _by_folder(root, listing, emptied) if table is None else _by_table(root, table, listing)
+
+
+def _by_folder(root: Path, listing: Listing, emptied: bool) -> tuple[dict[str, str], list[Skipped]]:
     """The category of each file, by its name, where a category is a folder in ``root``; and the other files."""
     folders = [entry.name for entry in _visible(root) if _is_folder(entry)]
     categories = [name for name in folders if name != DOUBTFUL]
@@ -129,7 +137,7 @@ def _by_folder(root: Path, listing: Listing) -> tuple[dict[str, str], list[Skipp
             known[name] = category
         else:
             loose.append(Skipped(str(root / name), "not in a category folder"))
-    if empty := set(categories) - set(known.values()):
+    if (empty := set(categories) - set(known.values())) and not emptied:
         raise UserError(
             f"the category folder {str(root / min(empty))!r} holds no file of its own: put images of the category "
             "there, or remove the folder"
@@ -155,7 +163,7 @@ def _by_table(root: Path, table: Path, listing: Listing) -> tuple[dict[str, str]
     return known, [Skipped(str(path), reason) for path in others if os.path.realpath(path) != itself]
 
 
-def _pile(root: Path, listing: Listing) -> list[str]:
+def names_in_pile(root: Path, listing: Listing) -> list[str]:
     """The names of the files to discover categories in."""
     names = _names(root, listing)
     if not names:
@@ -164,14 +172,8 @@ def _pile(root: Path, listing: Listing) -> list[str]:
 
 
 def _require_apart(labelled: Path, unlabelled: Path) -> None:
-    for root, role in ((labelled, "labelled"), (unlabelled, "unlabelled")):
-        if not root.is_dir():
-            found = "is not a folder" if os.path.lexists(root) else "does not exist"
-            raise UserError(f"the folder of {role} images, {str(root)!r}, {found}: name a folder that holds images")
-        try:
-            _visible(root)
-        except OSError as error:
-            raise UserError(f"the folder of {role} images, {str(root)!r}, cannot be opened: {error.strerror}") from None
+    require_folder(labelled, "labelled")
+    require_folder(unlabelled, "unlabelled")
     known, pile = Path(os.path.realpath(labelled)), Path(os.path.realpath(unlabelled))
     if known == pile:
         found = "are the same folder"
@@ -185,15 +187,26 @@ def _require_apart(labelled: Path, unlabelled: Path) -> None:
     )
 
 
+def require_folder(root: Path, role: str) -> None:
+    """Stop unless ``root`` is a folder that can be opened; ``role`` says which images are looked for there."""
+    if not root.is_dir():
+        found = "is not a folder" if os.path.lexists(root) else "does not exist"
+        raise UserError(f"the folder of {role} images, {str(root)!r}, {found}: name a folder that holds images")
+    try:
+        _visible(root)
+    except OSError as error:
+        raise UserError(f"the folder of {role} images, {str(root)!r}, cannot be opened: {error.strerror}") from None
+
+
 def _require_an_image_each(root: Path, known: dict[str, str], reasons: dict[str, str]) -> None:
     names_of: dict[str, list[str]] = {}
     for name, category in known.items():
         names_of.setdefault(category, []).append(name)
     for category, names in names_of.items():
-        _require_a_readable_image(root, names, reasons, f"category {category!r} in ")
+        require_a_readable_image(root, names, reasons, f"category {category!r} in ")
 
 
-def _require_a_readable_image(root: Path, names: Sequence[str], reasons: dict[str, str], whose: str = "") -> None:
+def require_a_readable_image(root: Path, names: Sequence[str], reasons: dict[str, str], whose: str = "") -> None:
     files = [str(root / name) for name in names]
     if all(file in reasons for file in files):
         count = "1 file" if len(files) == 1 else f"{len(files):,} files"

@@ -162,7 +162,8 @@ DATASETS = {
 @dataclass(frozen=True)
 class Source:
     """Either ``dataset``, or the folders ``labelled`` and ``unlabelled`` (with ``labels``, a CSV file, if any), or
-    ``features``, an .npy file, with ``labels`` and, if its rows have names, ``ids``.
+    ``features``, an .npy file, with ``labels`` and, if its rows have names, ``ids``; or, of a run that goes on from
+    another one, ``known``, the list of what that one knew and found, and ``unlabelled``.
 
     ``data`` is the folder that the data set's files are in; one without files needs none.
     ``n_novel`` is how many categories to look for; a data set knows it by itself.
@@ -180,6 +181,11 @@ class Source:
     ids: str | None = None
     hold_out: float | None = None
     """The share of the labelled images that is kept from training, if others than ``data.holdout`` takes."""
+    grown_from: str | None = None
+    """The run folder that ``known`` came from."""
+    known: str | None = None
+    next_name: str | None = None
+    """What the first category is called that is found beside the known ones, such as novel-04."""
 
     def __post_init__(self) -> None:
         if self.hold_out is not None and self.dataset:
@@ -190,6 +196,9 @@ class Source:
             raise UserError("--ids names the rows of --features: give both")
         if self.features:
             self._check_features()
+            return
+        if self.known:
+            self._check_grown()
             return
         if self.dataset is None and self.task is not None:
             raise UserError("--task is for data sets of several tasks; give --dataset")
@@ -218,6 +227,14 @@ class Source:
         if self.n_novel is None or self.n_novel < 1:
             raise UserError("say with --novel how many categories to look for, at least one; --novel auto estimates it")
 
+    def _check_grown(self) -> None:
+        if self.dataset or self.data or self.task or self.labelled or self.labels or self.ids:
+            raise UserError("known stands for the labelled images: leave labelled, labels, dataset, data and task out")
+        if not self.unlabelled or not self.next_name:
+            raise UserError("known needs unlabelled, the images to find categories in, and next_name")
+        if self.n_novel is None or self.n_novel < 1:
+            raise UserError("say with --novel how many categories to look for, at least one")
+
     @property
     def recipes(self) -> tuple[str, ...]:
         """Which recipes are for it, METHOD-RECIPE, the most fitting first."""
@@ -225,7 +242,7 @@ class Source:
 
     def absolute(self) -> Source:
         """The same with absolute paths: a run is resumed from anywhere."""
-        names = ("labelled", "unlabelled", "labels", "data", "features", "ids")
+        names = ("labelled", "unlabelled", "labels", "data", "features", "ids", "grown_from", "known")
         paths = {name: getattr(self, name) for name in names}
         absolute: dict[str, Any] = {name: str(Path(path).absolute()) for name, path in paths.items() if path}
         return replace(self, **absolute)
@@ -256,11 +273,13 @@ class Source:
         if self.dataset is not None:
             reading = DATASETS[self.dataset].read(replace(request, root=Path(self.data) if self.data else None))
             return reading if self.task is None else only_task(reading, self.task)
+        assert self.unlabelled
+        assert self.n_novel
+        if self.known:
+            return self._read_grown(Path(self.known), request)
         from newfound.data.folder import read_folders
 
         assert self.labelled
-        assert self.unlabelled
-        assert self.n_novel
         reading = read_folders(
             Path(self.labelled),
             Path(self.unlabelled),
@@ -274,3 +293,18 @@ class Source:
         )
         vars(self).pop("list_images")  # a million paths need not stay in memory while a run trains
         return reading
+
+    def _read_grown(self, known: Path, request: Request) -> Reading:
+        from newfound.data.grown import Known, read_grown
+
+        assert self.unlabelled
+        assert self.n_novel
+        return read_grown(
+            Known.load(known),
+            Path(self.unlabelled),
+            n_novel=self.n_novel,
+            size=request.size,
+            seed=request.seed,
+            reporter=request.reporter,
+            cache=request.cache,
+        )

@@ -79,6 +79,9 @@ class Method(ABC):
     """What it can learn from: "images", "features" that were computed before, a pretrained "backbone"."""
     stretched: ClassVar[str] = "stage1"
     """The plan whose epochs a time budget changes; "" for none."""
+    goes_on: ClassVar[bool] = True
+    """Whether a later run with more images goes on from the network of the one before; a network that stays as it is
+    has nothing to go on from."""
 
     def __init__(self, settings: Any) -> None:
         self.settings = settings

@@ -35,6 +35,11 @@ from newfound.runs.cache import remark
 from newfound.runs.counting import count_source
 from newfound.runs.figures import evaluate_run
 from newfound.runs.found import Discovery
+from newfound.runs.known import continued
+from newfound.runs.remember import recall, remember
+
+START = "start"
+"""The folder of a run that has the model which training begins from, of runs that have one."""
 
 
 def discover(
@@ -107,17 +112,17 @@ def discover(
     counted = None
     folder = Path(out)
     images = {"--labelled": source.labelled, "--unlabelled": source.unlabelled}
-    _require_outside(folder, "--out", images)
+    require_outside(folder, "--out", images)
     if cache:
-        _require_outside(Path(cache), "--cache", images | {"--out": str(folder)})
-    with _interrupted("interrupted before the run began; call again"):
+        require_outside(Path(cache), "--cache", images | {"--out": str(folder)})
+    with interrupted("interrupted before the run began; call again"):
         import torch
 
         from newfound.engine.device import pick_device
 
         place = Path(cache).absolute() if cache else default_cache()
         call = Call(source, seed, str(pick_device(device)), threads or torch.get_num_threads(), str(place))
-        _check_numbers(seed, call.threads)
+        check_numbers(seed, call.threads)
         check_free(folder)
         given, start = dict(settings or {}), str(backbone) if backbone else None
         chosen = choose(
@@ -144,8 +149,8 @@ def discover(
             run = Run.create(
                 folder, call, planned.settings, choices, warnings, counted.to_mapping() if counted else None
             )
-    with _interrupted(f"interrupted; {_how_to_go_on(run)}"):
-        found = _execute(run, reading, reporter, planned.advice)
+    with interrupted(f"interrupted; {how_to_go_on(run)}"):
+        found = execute(run, reading, reporter, planned.advice)
     if large := remark(place):
         reporter.say(large)
     return found
@@ -163,10 +168,10 @@ def resume(folder: str | Path, *, device: str | None = None, verbose: bool | Non
         if not (run.folder / "report.html").exists():
             reporter.say(f"its page was not made: newfound report {folder}")
         return Discovery.of(run)
-    with _interrupted(f"interrupted; {_how_to_go_on(run)}"):
+    with interrupted(f"interrupted; {how_to_go_on(run)}"):
         if device is not None:
             run = _moved(run, device, reporter)
-        return _execute(run, read_call(run.call, run.settings, reporter), reporter)
+        return execute(run, read_call(run.call, run.settings, reporter), reporter)
 
 
 def _moved(run: Run, device: str, reporter: Reporter) -> Run:
@@ -181,7 +186,7 @@ def _moved(run: Run, device: str, reporter: Reporter) -> Run:
 
 
 @contextlib.contextmanager
-def _interrupted(sentence: str) -> Iterator[None]:
+def interrupted(sentence: str) -> Iterator[None]:
     """While entered, Ctrl-C and SIGTERM end with that sentence; one that knows better keeps its own."""
     try:
         yield
@@ -191,11 +196,11 @@ def _interrupted(sentence: str) -> Iterator[None]:
         raise Interrupted(sentence) from None
 
 
-def _how_to_go_on(run: Run) -> str:
+def how_to_go_on(run: Run) -> str:
     return f"go on with `newfound resume {run.folder}`"
 
 
-def _require_outside(folder: Path, option: str, others: Mapping[str, str | None]) -> None:
+def require_outside(folder: Path, option: str, others: Mapping[str, str | None]) -> None:
     """Stop if ``folder`` lies in another's place: among images what is written would be read as images the next time,
     and a run begins in an empty folder."""
     for name, root in others.items():
@@ -203,7 +208,7 @@ def _require_outside(folder: Path, option: str, others: Mapping[str, str | None]
             raise UserError(f"{option} {folder} lies inside {name} {root}: choose a place outside")
 
 
-def _check_numbers(seed: int, threads: int) -> None:
+def check_numbers(seed: int, threads: int) -> None:
     if not 0 <= seed < 2**31:
         raise UserError(f"--seed {brief(seed)}: it has to be from 0 to {2**31 - 1:,}")
     if not 1 <= threads <= MOST_THREADS:
@@ -213,10 +218,12 @@ def _check_numbers(seed: int, threads: int) -> None:
 def read_call(call: Call, settings: Settings, reporter: Reporter) -> Reading:
     """The images a run was called with; of folders and features, some of the labelled ones become test images."""
     reading = call.source.read(Request(settings.data.size, call.seed, reporter, cache=Path(call.cache)))
+    if call.source.known:
+        recall(call, get_method(settings.method)(settings), reading.collection.train.shape, reporter)
     return reading if call.source.dataset else set_aside(reading, call.source.hold_out, call.seed)
 
 
-def _execute(run: Run, reading: Reading, reporter: Reporter, advice: str = "") -> Discovery:
+def execute(run: Run, reading: Reading, reporter: Reporter, advice: str = "") -> Discovery:
     """Train, and write everything; ``advice`` is what to do where training turns out to take long."""
     import torch
 
@@ -226,6 +233,7 @@ def _execute(run: Run, reading: Reading, reporter: Reporter, advice: str = "") -
     from newfound.engine.loop import Engine
     from newfound.engine.metrics import Metrics
     from newfound.methods.base import run_method
+    from newfound.model import load_model
     from newfound.report.sheet import contact_sheet
 
     began = monotonic()
@@ -253,12 +261,16 @@ def _execute(run: Run, reading: Reading, reporter: Reporter, advice: str = "") -
             advice=advice,
         )
         try:
-            outcome = run_method(run.settings, reading.collection, engine)
+            start = load_model(run.folder / START) if (run.folder / START).exists() else None
+            outcome = run_method(run.settings, reading.collection, engine, start)
         except Interrupted as error:
-            raise Interrupted(f"{error}; {_how_to_go_on(run)}") from None
+            raise Interrupted(f"{error}; {how_to_go_on(run)}") from None
         finally:
             metrics.close()
+        if run.call.source.next_name:
+            outcome.model.novel = continued(run.call.source.next_name, len(outcome.model.novel))
         outcome.model.save(run.folder / "model")
+        remember(run, reading, outcome, get_method(run.settings.method)(run.settings))
         outcome, trust = _trust(run, reading, outcome, reporter)
         _write_assignments(run, reading, outcome)
         result = _describe(run, reading, outcome, engine) | trust
@@ -272,7 +284,7 @@ def _execute(run: Run, reading: Reading, reporter: Reporter, advice: str = "") -
             with new_file(run.folder / "categories.png") as file:
                 sheet.save(file, format="PNG")
         write_json(run.folder / "result.json", result)
-        with _interrupted(f"interrupted; the run is finished, and `newfound report {run.folder}` makes its page"):
+        with interrupted(f"interrupted; the run is finished, and `newfound report {run.folder}` makes its page"):
             _report(run, reading, outcome, engine)
     return Discovery.of(run)
 

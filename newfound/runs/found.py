@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -118,6 +119,38 @@ class Discovery:
         from newfound.runs.portable import export_onnx
 
         return export_onnx(self.folder, Path(to), reporter=Reporter.of(verbose))
+
+    def grow(
+        self,
+        unlabelled: str | Path,
+        *,
+        n_novel: int,
+        out: str | Path,
+        corrected: str | Path | None = None,
+        moved: Mapping[str, str] | None = None,
+        seed: int = 0,
+        device: str = "auto",
+        threads: int = 0,
+        cache: str | Path | None = None,
+        verbose: bool | None = None,
+    ) -> Discovery:
+        """Find ``n_novel`` further categories among later images, beside those known and found here: ``newfound.grow``
+        with this run."""
+        from newfound.runs.grow import grow
+
+        return grow(
+            self.folder,
+            unlabelled,
+            n_novel=n_novel,
+            out=out,
+            corrected=corrected,
+            moved=moved,
+            seed=seed,
+            device=device,
+            threads=threads,
+            cache=cache,
+            verbose=verbose,
+        )
 
     def model(self) -> Discoverer:
         """The classifier over old and new categories, as a fitted Discoverer."""

@@ -46,6 +46,7 @@ class FeatureAPL(Method):
     gpu = False
     takes = frozenset({"images", "features", "backbone"})
     stretched = ""
+    goes_on = False
 
     def fit(self, collection: Collection, engine: Engine, start: Model | None = None) -> Outcome:
         if start is not None:

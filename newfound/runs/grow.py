@@ -1,0 +1,163 @@
+"""grow: discover again on top of what a run knows and has found."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from newfound.config.choice import Choice
+from newfound.config.mapping import whole_number
+from newfound.data.cache import default_cache
+from newfound.data.sources import Source
+from newfound.errors import UserError
+from newfound.methods import get_method
+from newfound.model import load_model
+from newfound.plan.call import Call
+from newfound.progress import Reporter
+from newfound.runfolder import Run, check_free, claimed
+from newfound.runs.discovery import (
+    START,
+    check_numbers,
+    execute,
+    how_to_go_on,
+    interrupted,
+    read_call,
+    require_outside,
+)
+from newfound.runs.found import Discovery
+from newfound.runs.known import KNOWN, Gathered, gather, next_name
+from newfound.runs.remember import GONE, hand_on
+
+CALIBRATE = "`predict --reject` with the new run needs --calibrate"
+
+
+def grow(
+    run: str | Path,
+    unlabelled: str | Path,
+    *,
+    n_novel: int,
+    out: str | Path,
+    corrected: str | Path | None = None,
+    moved: Mapping[str, str] | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    threads: int = 0,
+    cache: str | Path | None = None,
+    verbose: bool | None = None,
+) -> Discovery:
+    """Find ``n_novel`` further categories among later images, beside those that a finished ``run`` knows and found.
+
+    What the run found counts as labelled now, beside its labelled images; ``unlabelled`` is any tree of later images,
+    and ``out`` the new run folder. The method and its settings are those of the run. Categories keep their names, and
+    new ones continue the numbering.
+
+    ``corrected`` is what you say of the run's pile, and goes before what it found: a folder made by ``export`` whose
+    images you moved and whose folders you renamed, or a CSV file image,label. Images in ``_doubtful``, and those with
+    an empty label, are left out.
+
+    ``moved`` maps folders of the run's images to where they are now. A run with a pretrained network that stays as it
+    is keeps the features of its images and can be grown without these; other methods need them.
+
+    ``seed``, ``device``, ``threads``, ``cache`` and ``verbose`` are as in ``discover``.
+    """
+    reporter, later, folder = Reporter.of(verbose), Path(unlabelled), Path(out)
+    seed, threads = whole_number(seed, "--seed"), whole_number(threads, "--threads")
+    n_novel = whole_number(n_novel, "--novel")
+    if n_novel < 1:
+        raise UserError(f"--novel {n_novel}: there has to be at least one category to look for")
+    old = Run.open(Path(run))
+    _require_folders(old)
+    images = {
+        "--unlabelled": str(later),
+        "--corrected": str(corrected) if corrected else None,
+        "the labelled images": old.call.source.labelled,
+        "the pile": old.call.source.unlabelled,
+        "the run": str(run),
+    }
+    require_outside(folder, "--out", images)
+    place = Path(cache).absolute() if cache else default_cache()
+    if cache:
+        require_outside(place, "--cache", images | {"--out": str(folder)})
+    with interrupted("interrupted before the run began; call again"):
+        import torch
+
+        from newfound.engine.device import pick_device
+
+        threads = threads or torch.get_num_threads()
+        check_numbers(seed, threads)
+        check_free(folder)
+        method, model = get_method(old.settings.method)(old.settings), load_model(old.model_folder())
+        method.check_weights({}, features=False, cache=place)
+        gathered = gather(old, model, Path(corrected) if corrected else None, dict(moved or {}))
+        source = Source(
+            unlabelled=str(later),
+            n_novel=n_novel,
+            hold_out=0.0 if gathered.rows else old.call.source.hold_out,
+            grown_from=str(run),
+            known=str(folder / KNOWN),
+            next_name=next_name(old, gathered.known.labels),
+        ).absolute()
+        call = Call(source, seed, str(pick_device(device)), threads, str(place))
+        with claimed(folder), _withdrawn(folder):
+            gathered.known.save(folder / KNOWN)
+            if gathered.remembered and gathered.rows:
+                hand_on(gathered.remembered, gathered.rows, folder)
+            reading = read_call(call, old.settings, reporter)
+            method.check(reading.collection.train.shape)
+            torch.set_num_threads(threads)
+            choices = _choices(gathered, old)
+            for choice in choices:
+                reporter.say(str(choice))
+            if method.goes_on:
+                model.save(folder / START)
+            new = Run.create(folder, call, old.settings, choices, _warnings(gathered, old), begun=True)
+    with interrupted(f"interrupted; {how_to_go_on(new)}"):
+        return execute(new, reading, reporter)
+
+
+def _require_folders(run: Run) -> None:
+    """Stop unless the run is finished and was made of folders."""
+    run.read_result()
+    source = run.call.source
+    if source.dataset:
+        raise UserError(
+            f"the run {run.folder} was made of the data set {source.dataset}, whose pile is all there is: grow goes on "
+            "from runs of folders of images"
+        )
+    if source.features:
+        raise UserError(
+            f"the run {run.folder} was made of features, and grow goes on from runs of folders of images: put the "
+            "features of all images into one file, with what was found among --labels, and call `newfound discover`"
+        )
+
+
+@contextlib.contextmanager
+def _withdrawn(folder: Path) -> Iterator[None]:
+    """If what follows fails, what was written for a run that has not begun is removed."""
+    try:
+        yield
+    except BaseException:
+        for name in (KNOWN, GONE, f"{START}/model.json", f"{START}/model.safetensors"):
+            (folder / name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            (folder / START).rmdir()
+        raise
+
+
+def _choices(gathered: Gathered, old: Run) -> tuple[Choice, ...]:
+    """Where the labelled images come from, for the page."""
+    why = f"{gathered.labelled:,} that {old.folder} had labelled, {gathered.found:,} of its pile"
+    why += f"; {gathered.left_out:,} of the pile are left out" if gathered.left_out else ""
+    return (Choice("labelled images", f"{gathered.labelled + gathered.found:,}", why),)
+
+
+def _warnings(gathered: Gathered, old: Run) -> tuple[str, ...]:
+    if not gathered.rows:
+        return ()
+    n = len(gathered.rows)
+    gone = f"{n:,} of the {gathered.labelled + gathered.found:,} images of {old.folder} are gone"
+    return (
+        f"{gone}: the features that it kept stand for them. Lost are the labelled images that it held out, and none is "
+        f"held out anew: {CALIBRATE}",
+    )

@@ -1,0 +1,177 @@
+"""What a finished run knows: its labelled images and, under the names that it or the person gave, those it found."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from newfound.data.answers import read_table
+from newfound.data.collection import Skipped
+from newfound.data.folder import DOUBTFUL, labelled_images
+from newfound.data.grown import Known
+from newfound.errors import UserError
+from newfound.methods import get_method
+from newfound.model import Model
+from newfound.runfolder import Run
+from newfound.runs.export import LIST
+from newfound.runs.remember import Remembered, read_remembered
+
+KNOWN = "known.json"
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """The known images, ``labelled`` of them before the run and ``found`` by it; how many of the pile count as nothing,
+    since somebody said so; and what is kept of images that are gone, with their ``rows`` there."""
+
+    known: Known
+    labelled: int
+    found: int
+    left_out: int
+    remembered: Remembered | None
+    rows: list[int]
+
+
+def gather(run: Run, model: Model, corrected: Path | None, moved: Mapping[str, str]) -> Gathered:
+    """The images that a run knows, with corrections: a folder of categories, or a table image,label of its pile.
+
+    ``moved`` says where folders are now. Of images that are not there, what the run keeps stands in.
+    """
+    remembered = read_remembered(run, model.encoder.net.width)
+    now = _mover(moved, run)
+    before = _labelled(run, remembered, now)
+    found, left_out = _found(run, corrected, now)
+    rows_of = remembered.rows() if remembered else {}
+    paths, labels, digests, rows, missing = [], [], [], [], []
+    for path, label in [*before, *found]:
+        here = now(path)
+        row = -1 if os.path.isfile(here) else rows_of.get(path, -2)
+        if row == -2:
+            missing.append(here)
+            continue
+        paths.append(here)
+        labels.append(label)
+        digests.append(remembered.digests[row].tobytes().hex() if remembered and row >= 0 else "")
+        rows += [row] if row >= 0 else []
+    if missing:
+        raise _lost(run, missing, len(before) + len(found))
+    known = Known(tuple(paths), tuple(labels), tuple(digests))
+    return Gathered(known, len(before), len(found), left_out, remembered, rows)
+
+
+def next_name(run: Run, labels: tuple[str, ...]) -> str:
+    """What the next novel category is called: one number above the highest that the run or a label has."""
+    names = run.read_result()["novel"]
+    prefix, digits = "novel-", 2
+    if names and (match := re.fullmatch(r"(.*?)(\d+)", names[-1], re.DOTALL)):
+        prefix, digits = match[1], len(match[2])
+    found = (re.fullmatch(re.escape(prefix) + r"([0-9]{1,9})", name) for name in (*names, *labels))
+    return f"{prefix}{1 + max((int(match[1]) for match in found if match), default=0):0{digits}d}"
+
+
+def continued(first: str, n: int) -> tuple[str, ...]:
+    """``n`` names, the first of them ``first``: novel-04, novel-05, …"""
+    match = re.fullmatch(r"(.*?)([0-9]{1,9})", first, re.DOTALL)
+    if not match:
+        raise UserError(f"next_name {first!r}: a name that ends in a number is expected, such as novel-04")
+    return tuple(f"{match[1]}{int(match[2]) + i:0{len(match[2])}d}" for i in range(n))
+
+
+def _mover(moved: Mapping[str, str], run: Run) -> Callable[[str], str]:
+    """Where a path is now."""
+    places = {os.path.abspath(old): os.path.abspath(new) for old, new in moved.items()}
+    for old, new in places.items():
+        if not os.path.isdir(new):
+            raise UserError(f"--moved {old}={new}: {new} is not a folder; say where the images of {run.folder} are now")
+
+    def now(path: str) -> str:
+        for old, new in places.items():
+            if path == old or path.startswith(old.rstrip("/") + "/"):
+                return os.path.join(new, path[len(old) :].lstrip("/"))
+        return path
+
+    return now
+
+
+def _labelled(run: Run, remembered: Remembered | None, now: Callable[[str], str]) -> list[tuple[str, str]]:
+    """Path and label of the images that were labelled when the run began."""
+    source = run.call.source
+    if source.known:
+        known = Known.load(run.folder / KNOWN)
+        return list(zip(known.paths, known.labels, strict=True))
+    assert source.labelled
+    root = now(source.labelled)
+    if os.path.isdir(root):
+        table = Path(now(source.labels)) if source.labels else None
+        names, _ = labelled_images(Path(root), table)
+        return [(os.path.join(root, name), label) for name, label in names.items()]
+    if remembered is None:
+        raise UserError(
+            f"the labelled images of {run.folder} are not in {root} any more: if the folder has moved, say where it is "
+            f"with --moved {source.labelled}=NEW"
+        )
+    classes = run.read_result()["known"]
+    pairs = zip(remembered.paths, remembered.labels.tolist(), strict=True)
+    return [(path, classes[label]) for path, label in pairs if label >= 0]
+
+
+def _found(run: Run, corrected: Path | None, now: Callable[[str], str]) -> tuple[list[tuple[str, str]], int]:
+    """Path and label of the images of the pile, and how many of them have none."""
+    if corrected is not None and corrected.is_dir():
+        names, aside = labelled_images(corrected, emptied=True)
+        doubtful = [skip for skip in aside if _is_doubtful(skip, corrected)]
+        return [(os.path.join(os.path.abspath(corrected), name), label) for name, label in names.items()], len(doubtful)
+    assert run.call.source.unlabelled
+    label_of = _assigned(run)
+    if corrected is not None:
+        label_of |= _corrections(run, corrected, label_of)
+    root = run.call.source.unlabelled
+    found = [(os.path.join(root, name), label) for name, label in label_of.items() if label]
+    return found, len(label_of) - len(found)
+
+
+def _is_doubtful(skip: Skipped, corrected: Path) -> bool:
+    return Path(skip.file).is_relative_to(corrected / DOUBTFUL) and Path(skip.file).name != LIST
+
+
+def _assigned(run: Run) -> dict[str, str]:
+    """The category of each image of the pile, checked: a run may come from somebody else."""
+    result, rows = run.read_result(), run.read_assignments()
+    classes = {*result["known"], *result["novel"]}
+    for row in rows:
+        image, category = row["image"], row["category"]
+        if PurePosixPath(image).is_absolute() or ".." in PurePosixPath(image).parts or "\0" in image:
+            raise UserError(f"assignments.csv of {run.folder} names {image!r}, which is not in the run's pile")
+        if category not in classes:
+            raise UserError(f"assignments.csv of {run.folder} names the category {category!r}, which the run has not")
+    return {row["image"]: row["category"] for row in rows}
+
+
+def _corrections(run: Run, table: Path, label_of: Mapping[str, str]) -> dict[str, str]:
+    """What a table says of images of the pile; "" where an image has no category."""
+    if not os.path.lexists(table):
+        raise UserError(f"--corrected {table}: there is no such folder of categories or table image,label")
+    rows = read_table(table)
+    if not rows:
+        raise UserError(f"{str(table)!r} lists no image: write a line image,label for each image to correct")
+    for name, row in rows.items():
+        if name not in label_of:
+            example = next(iter(label_of))
+            raise UserError(
+                f"{str(table)!r}, line {row.line}: {name!r} is no image of the pile of {run.folder}; names are "
+                f"those in its assignments.csv, such as {example!r}"
+            )
+    return {name: row.label for name, row in rows.items()}
+
+
+def _lost(run: Run, missing: list[str], n: int) -> UserError:
+    method = run.settings.method
+    keeps = bool(get_method(method)(run.settings).kept_as())
+    why = "whose features the run did not keep" if keeps else f"and {method} trains a network, which needs them"
+    return UserError(
+        f"{len(missing):,} of the {n:,} images of {run.folder} are not there any more, such as {missing[0]!r}, {why}: "
+        "if a folder has moved, say where it is with --moved OLD=NEW"
+    )
