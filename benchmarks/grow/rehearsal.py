@@ -34,8 +34,8 @@ from newfound.runfolder import Run
 HERE = Path(__file__).parent
 BARS = (0.5, 0.7)
 DRAWN = {
-    "recipe": "apl-digits",
-    "settings": {"data.size": 16, "views.fill": 255, "cluster.algorithm": "spectral"},
+    "recipe": "apl-folder-symbolic",
+    "settings": {"network": "tiny", "data.size": 24, "views.fill": 255, "stage1.epochs": 40},
 }
 
 
@@ -47,7 +47,7 @@ def drawings(root: Path, seed: int, data: Path) -> Folders:
     images, labels, held_out = [], [], []
     for number, character in enumerate(chosen):
         for i, file in enumerate(sorted(character.iterdir())):
-            images.append(np.asarray(Image.open(file).convert("L").resize((16, 16), Image.Resampling.BOX)))
+            images.append(np.asarray(Image.open(file).convert("L").resize((24, 24), Image.Resampling.BOX)))
             labels.append(f"c{number:02d}")
             held_out.append(i >= 15)
     groups = {f"c{i:02d}": "known" if i < 10 else "first" if i < 15 else "later" for i in range(20)}

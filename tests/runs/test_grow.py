@@ -1,0 +1,449 @@
+import csv
+import json
+import os
+import shutil
+import signal
+import sys
+from pathlib import Path
+
+import numpy as np
+import pretrained_package
+import pytest
+import torch
+from PIL import Image
+from safetensors.numpy import load_file, save_file
+
+import newfound
+from newfound import UserError
+from newfound.cli import main as cli
+from newfound.data.grown import Known
+from newfound.data.remembered import RememberedStore
+from newfound.data.store import ImageStore
+from newfound.errors import Interrupted
+from newfound.methods.parts.supervised import Supervised
+from newfound.model import load_model
+from newfound.progress import Reporter
+from newfound.runs.again import report
+from newfound.runs.assess import assess
+from newfound.runs.known import continued
+
+COLOURS = {
+    "red": (200, 40, 40), "blue": (40, 40, 200), "green": (40, 200, 40), "white": (220,) * 3,
+    "black": (30,) * 3, "yellow": (220, 220, 40),
+}  # fmt: skip
+QUICK = {"network": "tiny", "data.size": 16, "stage1.epochs": 2, "stage1.batch": 8}
+EACH = 6
+
+
+def paint(folder, *names, each=EACH, seed=0):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        rng = np.random.default_rng([seed, list(COLOURS).index(name)])
+        for i in range(each):
+            pixels = np.clip(rng.normal(COLOURS[name], 25, (16, 16, 3)), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / f"{name}{i}.png")
+
+
+def make_images(root):
+    """Red and blue known, green and white in the pile, black and yellow later."""
+    paint(root / "known" / "red", "red")
+    paint(root / "known" / "blue", "blue")
+    paint(root / "pile", "green", "white")
+    paint(root / "later", "black", "yellow")
+
+
+def begin(root, **options):
+    options = {"method": "kmeans", "settings": QUICK, "threads": 1, "device": "cpu", "verbose": False} | options
+    return newfound.discover(root / "known", root / "pile", n_novel=2, out=root / "run", **options)
+
+
+def go_on(root, run="run", out="run2", **options):
+    options = {"n_novel": 2, "threads": 1, "device": "cpu", "verbose": False} | options
+    return newfound.grow(root / run, options.pop("later", root / "later"), out=root / out, **options)
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    root = tmp_path_factory.mktemp("finished")
+    make_images(root)
+    begin(root, cache=root / "cache")
+    return root
+
+
+@pytest.fixture
+def root(finished, tmp_path):
+    """Images and a finished run of a test's own: what the run says of places leads here."""
+    for name in ("known", "pile", "later", "run"):
+        shutil.copytree(finished / name, tmp_path / name)
+    settings = tmp_path / "run" / "settings.yaml"
+    settings.write_text(settings.read_text().replace(str(finished), str(tmp_path)))
+    return tmp_path
+
+
+def known_of(run):
+    """The labels of the images that the run was given as known, by their paths."""
+    known = Known.load(Path(run) / "known.json")
+    return dict(zip(known.paths, known.labels, strict=True))
+
+
+def found_in(root, name="run"):
+    with open(root / name / "assignments.csv", newline="") as file:
+        return {row["image"]: row["category"] for row in csv.DictReader(file)}
+
+
+def same_result(one, other):
+    theirs = load_model(other.folder / "model").state_dict()
+    equal = all(
+        torch.equal(value, theirs[name]) for name, value in load_model(one.folder / "model").state_dict().items()
+    )
+    return equal and (one.images, one.categories, one.confidence) == (other.images, other.categories, other.confidence)
+
+
+# What counts as known, and what it is called
+
+
+def test_what_was_found_counts_as_labelled_and_new_names_continue_the_numbering(root):
+    found = go_on(root)
+    assert found.result["known"] == ["blue", "novel-01", "novel-02", "red"]
+    assert found.result["novel"] == ["novel-03", "novel-04"]
+    assert sorted(found.images) == sorted(os.listdir(root / "later"))
+    expected = {str(root / "pile" / image): category for image, category in found_in(root).items()}
+    expected |= {str(path): path.parent.name for path in (root / "known").glob("*/*.png")}
+    assert known_of(root / "run2") == expected
+    assert found.result["images"]["labelled"] == 4 * EACH
+    assert load_model(root / "run2" / "model").classes == (
+        "blue",
+        "novel-01",
+        "novel-02",
+        "red",
+        "novel-03",
+        "novel-04",
+    )
+
+
+def test_a_network_that_is_trained_goes_on_from_the_one_of_the_run(root, monkeypatch):
+    began = []
+    real = Supervised.before_epoch
+
+    def look(stage, epoch, engine):
+        began.extend([next(stage.encoder.net.parameters()).detach().clone()] if epoch == 0 else [])
+        return real(stage, epoch, engine)
+
+    monkeypatch.setattr(Supervised, "before_epoch", look)
+    go_on(root)
+    assert torch.equal(began[0], next(load_model(root / "run" / "model").encoder.net.parameters()))
+
+
+def test_a_grown_run_is_grown_again_reported_exported_judged_and_predicts(root):
+    go_on(root, n_novel=1)
+    paint(root / "third", "white", seed=5)
+    found = go_on(root, run="run2", out="run3", later=root / "third", n_novel=1)
+    assert found.result["known"] == ["blue", "novel-01", "novel-02", "novel-03", "red"]
+    assert found.result["novel"] == ["novel-04"]
+    assert len(known_of(root / "run3")) == 6 * EACH
+    assert report(root / "run3", device="cpu", reporter=Reporter(quiet=True)).exists()
+    assert found.export(root / "sorted") == {"novel-04": EACH}
+    (root / "truth.csv").write_text("image,label\n" + "".join(f"white{i}.png,white\n" for i in range(EACH)))
+    figures = assess(root / "run3", root / "truth.csv", device="cpu", reporter=Reporter(quiet=True))
+    assert figures["unlabelled"]["accuracy"] == 1
+    said = newfound.load(root / "run3").predict([root / "known" / "red" / "red0.png"])
+    assert said[0] in ("blue", "red", *(f"novel-0{i}" for i in range(1, 5)))
+
+
+@pytest.mark.parametrize(
+    ("first", "names"),
+    [
+        ("novel-04", ("novel-04", "novel-05")),
+        ("novel-99", ("novel-99", "novel-100")),
+        ("a-9-007", ("a-9-007", "a-9-008")),
+    ],
+)
+def test_names_continue_from_the_first(first, names):
+    assert continued(first, 2) == names
+
+
+def test_a_number_is_not_given_again_when_its_category_has_got_a_name(root):
+    newfound.Discovery.of(newfound.runfolder.Run.open(root / "run")).export(root / "sorted")
+    (root / "sorted" / "novel-02").rename(root / "sorted" / "meadow")
+    found = go_on(root, corrected=root / "sorted")
+    assert found.result["known"] == ["blue", "meadow", "novel-01", "red"]
+    assert found.result["novel"] == ["novel-03", "novel-04"], "novel-02 was something else"
+
+
+def test_a_number_that_a_person_took_is_not_given_again(root):
+    newfound.Discovery.of(newfound.runfolder.Run.open(root / "run")).export(root / "sorted")
+    (root / "sorted" / "novel-02").rename(root / "sorted" / "novel-07")
+    assert go_on(root, corrected=root / "sorted").result["novel"] == ["novel-08", "novel-09"]
+
+
+# Corrections
+
+
+def test_images_that_a_person_moved_have_the_category_of_their_new_folder(root):
+    found = newfound.Discovery.of(newfound.runfolder.Run.open(root / "run"))
+    found.export(root / "sorted", link="symlink")
+    sorted_ = root / "sorted"
+    one, other = (sorted(path.name for path in (sorted_ / name).iterdir()) for name in ("novel-01", "novel-02"))
+    (sorted_ / "_doubtful").mkdir()
+    (sorted_ / "red").mkdir()
+    (sorted_ / "novel-01" / one[0]).rename(sorted_ / "_doubtful" / one[0])
+    (sorted_ / "novel-01" / one[1]).rename(sorted_ / "red" / one[1])
+    for name in other:
+        (sorted_ / "novel-02" / name).rename(sorted_ / "novel-01" / name)
+    grown = go_on(root, corrected=sorted_)
+    assert grown.result["known"] == ["blue", "novel-01", "red"], "an emptied folder is no category"
+    labels = {Path(path).name: label for path, label in known_of(root / "run2").items()}
+    assert one[0] not in labels
+    assert labels[one[1]] == "red"
+    assert {labels[name] for name in [*one[2:], *other]} == {"novel-01"}
+    assert "1 of the pile are left out" in grown.result["auto"][0]["why"]
+
+
+def test_a_table_corrects_the_images_that_it_lists(root):
+    images = sorted(found_in(root))
+    (root / "my.csv").write_text(f"image,label\n./{images[0]},meadow\n{images[1]},\n")
+    go_on(root, corrected=root / "my.csv")
+    labels = {Path(path).name: label for path, label in known_of(root / "run2").items()}
+    assert labels[images[0]] == "meadow"
+    assert images[1] not in labels
+    assert {name: labels[name] for name in images[2:]} == {name: found_in(root)[name] for name in images[2:]}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("image,label\nstranger.png,meadow\n", r"line 2: 'stranger.png' is no image of the pile"),
+        ("image,label\n", "lists no image"),
+        ("picture,name\na,b\n", "expected the header image,label"),
+    ],
+)
+def test_a_table_that_corrects_nothing_is_refused(root, text, sentence):
+    (root / "my.csv").write_text(text)
+    with pytest.raises(UserError, match=sentence):
+        go_on(root, corrected=root / "my.csv")
+    assert not (root / "run2").exists()
+
+
+def test_corrections_that_are_not_there_are_missed(root):
+    with pytest.raises(UserError, match=r"corrected .*nowhere: there is no such folder of categories or table"):
+        go_on(root, corrected=root / "nowhere")
+
+
+# Images that are gone
+
+
+def test_a_frozen_network_is_grown_without_the_images_to_the_same_result(tmp_path, monkeypatch):
+    pretrained_package.install(tmp_path / "site", monkeypatch)
+    options = {"method": "auto", "settings": {"stage2.epochs": 1}, "backbone": pretrained_package.NAME}
+    make_images(tmp_path)
+    begin(tmp_path, **options)
+    whole = go_on(tmp_path)
+    shutil.rmtree(tmp_path / "known")
+    shutil.rmtree(tmp_path / "pile")
+    shutil.rmtree(tmp_path / "user-cache")  # the features are in the run
+    alone = go_on(tmp_path, out="alone")
+    assert same_result(whole, alone)
+    assert "24 of the 24 images" in alone.result["warnings"][0]
+    assert "--calibrate" in alone.result["warnings"][0]
+    paint(tmp_path / "third", "red", each=8, seed=7)
+    shutil.rmtree(tmp_path / "later")
+    again = go_on(tmp_path, run="alone", out="again", later=tmp_path / "third", n_novel=1)
+    assert again.result["images"]["labelled"] == 6 * EACH, "a grown run keeps what it was given"
+    shutil.copy(tmp_path / "third" / "red0.png", tmp_path / "copy.png")
+    (tmp_path / "fourth").mkdir()
+    paint(tmp_path / "fourth", "green", "blue", each=4, seed=9)
+    shutil.copy(tmp_path / "copy.png", tmp_path / "fourth" / "old.png")
+    shutil.rmtree(tmp_path / "third")
+    go_on(tmp_path, run="again", out="last", later=tmp_path / "fourth", n_novel=1)
+    assert "old.png" in (tmp_path / "last" / "skipped.csv").read_text(), "a copy of an image that is gone is known"
+
+    tensors = load_file(tmp_path / "run" / "features.safetensors")
+    assert tensors["features"].shape == (24, 1280)
+    for name, damage in (("features", lambda x: x[:, :9]), ("digests", lambda x: x[1:]), ("labels", lambda x: x + 9)):
+        changed = {key: np.ascontiguousarray(value) for key, value in (tensors | {name: damage(tensors[name])}).items()}
+        save_file(changed, tmp_path / "run" / "features.safetensors")
+        with pytest.raises(UserError, match=r"does not hold the features of this run's images"):
+            go_on(tmp_path, out="damaged")
+    (tmp_path / "run" / "features.safetensors").unlink()
+    with pytest.raises(UserError, match=r"labelled images of .* are not in .*known any more: .* with moved "):
+        go_on(tmp_path, out="damaged")
+    assert not (tmp_path / "damaged").exists()
+
+
+def test_a_network_that_is_trained_needs_the_images_wherever_they_are_now(root):
+    (root / "known").rename(root / "known-elsewhere")
+    with pytest.raises(UserError, match=r"are not in .*known any more: if the folder has moved, say where it is"):
+        go_on(root)
+    (root / "pile").rename(root / "pile-elsewhere")
+    moved = {str(root / "known"): str(root / "known-elsewhere")}
+    with pytest.raises(UserError, match=r"12 of the 24 images .* kmeans trains a network, which needs them"):
+        go_on(root, moved=moved)
+    assert not (root / "run2").exists()
+    found = go_on(root, moved=moved | {str(root / "pile"): str(root / "pile-elsewhere")})
+    assert found.result["images"]["labelled"] == 4 * EACH
+    with pytest.raises(UserError, match=r"moved .*nowhere is not a folder"):
+        go_on(root, out="run3", moved={str(root / "known"): str(root / "nowhere")})
+
+
+def test_pixels_of_an_image_that_is_gone_are_refused_and_its_digest_is_not():
+    there = ImageStore(np.arange(2 * 3 * 4 * 4, dtype=np.uint8).reshape(2, 3, 4, 4))
+    gone = np.full((1, 16), 7, np.uint8)
+    store = RememberedStore.beside(there, gone).take(np.array([2, 1, 0]))
+    assert (len(store), store.shape) == (3, (3, 4, 4))
+    assert np.array_equal(store.digests(), np.concatenate([gone, there.digests()[::-1]]))
+    assert torch.equal(store.batch(torch.tensor([1, 2])), there.images.flip(0))
+    with pytest.raises(UserError, match="images of an earlier run are gone"):
+        store.batch(torch.tensor([0]))
+
+
+# Resuming
+
+
+def test_a_killed_grown_run_resumes_bit_for_bit_without_the_first_run(root, monkeypatch):
+    whole = go_on(root, out="whole")
+    real = Supervised.step
+
+    def stopping(self, batch, t):
+        if int(t) == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return real(self, batch, t)
+
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with monkeypatch.context() as patch:
+        patch.setattr(Supervised, "step", stopping)
+        with pytest.raises(Interrupted, match="newfound resume"):
+            go_on(root)
+    shutil.rmtree(root / "run")
+    resumed = newfound.resume(root / "run2", verbose=False)
+    assert same_result(whole, resumed)
+    assert (root / "whole" / "metrics.jsonl").read_bytes() == (root / "run2" / "metrics.jsonl").read_bytes()
+
+
+# Bad input
+
+
+def called(words, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["newfound", *map(str, words), "--quiet"])
+    return cli.status(), *capsys.readouterr()
+
+
+def test_the_command_says_what_was_found(root, monkeypatch, capsys):
+    (root / "pile").rename(root / "elsewhere")
+    words = ["grow", root / "run", "--unlabelled", root / "later", "--novel", 2, "--out", root / "run2"]
+    status, _, errors = called(words, monkeypatch, capsys)
+    assert (status, errors.count("\n")) == (2, 1)
+    assert "--moved OLD=NEW" in errors
+    status, out, _ = called([*words, "--moved", f"{root / 'pile'}={root / 'elsewhere'}"], monkeypatch, capsys)
+    assert status == 0
+    assert out.startswith("novel-03  ")
+    status, _, errors = called([*words[:-1], root / "run3", "--moved", "here"], monkeypatch, capsys)
+    assert (status, errors) == (2, "newfound: --moved here: write it as OLD=NEW, two folders\n")
+
+
+def test_a_discovery_grows(root):
+    found = newfound.Discovery.of(newfound.runfolder.Run.open(root / "run"))
+    grown = found.grow(root / "later", n_novel=2, out=root / "run2", threads=1, device="cpu", verbose=False)
+    assert grown.result["novel"] == ["novel-03", "novel-04"]
+
+
+def test_a_run_that_is_not_finished_is_resumed_first(root):
+    (root / "run" / "result.json").unlink()
+    with pytest.raises(UserError, match=r"run is not finished: newfound resume"):
+        go_on(root)
+
+
+@pytest.mark.parametrize("source", ["dataset: digits", "features: x.npy"])
+def test_runs_of_data_sets_and_of_features_are_refused(root, source):
+    path, name = root / "run" / "settings.yaml", source.partition(":")[0]
+    lines = []
+    for line in path.read_text().splitlines():
+        key = line.strip().partition(":")[0]
+        dropped = (
+            key in ("labelled", "unlabelled", "n_novel") if name == "dataset" else key in ("labelled", "unlabelled")
+        )
+        line = f"    {key}: null" if dropped and line.startswith("    ") and "n_novel" not in line else line
+        line = "    n_novel: null" if dropped and "n_novel" in line else line
+        line = f"    {source}" if key == name and line.startswith("    ") else line
+        line = "    labels: y.csv" if name == "features" and key == "labels" and line.startswith("    ") else line
+        lines.append(line)
+    path.write_text("\n".join(lines))
+    sentence = "data set digits, whose pile is all there is" if name == "dataset" else "was made of features"
+    with pytest.raises(UserError, match=sentence):
+        go_on(root)
+
+
+@pytest.mark.parametrize("image", ["../outside.png", "/etc/passwd", "a/../../b.png"])
+def test_a_run_that_names_images_outside_its_pile_is_refused(root, image):
+    table = root / "run" / "assignments.csv"
+    table.write_text(table.read_text().replace("green0.png", image))
+    with pytest.raises(UserError, match="which is not in the run's pile"):
+        go_on(root)
+
+
+def test_a_run_that_names_a_category_it_has_not_is_refused(root):
+    table = root / "run" / "assignments.csv"
+    table.write_text(table.read_text().replace("novel-01", "novel-77"))
+    with pytest.raises(UserError, match="names the category 'novel-77', which the run has not"):
+        go_on(root)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"images": ["a"]}, "do not fit together"),
+        ({"digests": ["zz"]}, "does not list"),
+        ({"labels": [1]}, "what is no text"),
+    ],
+)
+def test_a_list_of_known_images_that_was_changed_is_refused(root, change, sentence):
+    go_on(root, n_novel=1)
+    path = root / "run2" / "known.json"
+    content = json.loads(path.read_text())
+    content = {name: change[name] + content[name][1:] * (name != "images") for name in change} | {
+        name: value for name, value in content.items() if name not in change
+    }
+    path.write_text(json.dumps(content))
+    with pytest.raises(UserError, match=sentence):
+        go_on(root, run="run2", out="run3")
+
+
+def test_images_of_before_are_left_out_of_the_later_pile_and_told(root):
+    shutil.copy(root / "pile" / "green0.png", root / "later" / "again.png")
+    shutil.copy(root / "known" / "red" / "red0.png", root / "later" / "old.png")
+    found = go_on(root)
+    assert len(found) == 2 * EACH
+    with open(root / "run2" / "skipped.csv", newline="") as file:
+        told = {Path(row["file"]).name: row["reason"] for row in csv.DictReader(file)}
+    assert told.keys() == {"again.png", "old.png"}
+    assert str(root / "pile" / "green0.png") in told["again.png"]
+
+
+def test_the_same_pile_again_has_nothing_to_discover(root):
+    with pytest.raises(UserError, match="all 12 unlabelled images are among the labelled ones too"):
+        go_on(root, later=root / "pile")
+    assert not (root / "run2").exists(), "nothing is left of a run that did not begin"
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"out": "later/run"}, "lies inside unlabelled"),
+        ({"out": "pile/run"}, "lies inside the pile"),
+        ({"out": "run/run"}, "lies inside the run"),
+        ({"n_novel": 0}, "n_novel 0: there has to be at least one"),
+        ({"n_novel": 13}, "cannot find 13 novel categories among the 12 unlabelled images"),
+        ({"n_novel": 1.5}, "has to be a whole number"),
+        ({"later": Path("/nowhere")}, "the folder of unlabelled images, '/nowhere', does not exist"),
+    ],
+)
+def test_a_call_that_cannot_be_right_is_a_sentence(root, options, sentence):
+    with pytest.raises(UserError, match=sentence):
+        go_on(root, **options)
+    assert not (root / "run2").exists()
+
+
+def test_a_run_folder_in_use_stays_as_it_is(root):
+    before = {path: path.read_bytes() for path in (root / "run").rglob("*") if path.is_file()}
+    with pytest.raises(UserError, match=r"holds a run already|lies inside"):
+        go_on(root, out="run")
+    assert {path: path.read_bytes() for path in (root / "run").rglob("*") if path.is_file()} == before
