@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from newfound.data.answers import read_table
-from newfound.data.collection import Skipped
-from newfound.data.folder import DOUBTFUL, labelled_images
+from newfound.data.folder import labelled_images
 from newfound.data.grown import Known
 from newfound.errors import UserError
 from newfound.methods import get_method
@@ -35,6 +35,14 @@ class Gathered:
     rows: list[int]
 
 
+class _Image(NamedTuple):
+    """Where an image was, its label, and whether it has just been met there: if it cannot be read, it is left out."""
+
+    path: str
+    label: str
+    listed: bool = False
+
+
 def gather(run: Run, model: Model, corrected: Path | None, moved: Mapping[str, str]) -> Gathered:
     """The images that a run knows, with corrections: a folder of categories, or a table image,label of its pile.
 
@@ -43,22 +51,24 @@ def gather(run: Run, model: Model, corrected: Path | None, moved: Mapping[str, s
     remembered = read_remembered(run, model.encoder.net.width)
     now = _mover(moved, run)
     before = _labelled(run, remembered, now)
-    found, left_out = _found(run, corrected, now)
+    found, left_out = _found(run, corrected)
     rows_of = remembered.rows() if remembered else {}
-    paths, labels, digests, rows, missing = [], [], [], [], []
-    for path, label in [*before, *found]:
-        here = now(path)
-        row = -1 if os.path.isfile(here) else rows_of.get(path, -2)
-        if row == -2:
-            missing.append(here)
-            continue
+    paths, digests, rows, missing = [], [], [], []
+    for image in (*before, *found):
+        here = image.path if image.listed else now(image.path)
         paths.append(here)
-        labels.append(label)
-        digests.append(remembered.digests[row].tobytes().hex() if remembered and row >= 0 else "")
-        rows += [row] if row >= 0 else []
+        digests.append("")
+        if image.listed or os.path.isfile(here):
+            continue
+        if remembered and image.path in rows_of:
+            rows.append(rows_of[image.path])
+            digests[-1] = remembered.digests[rows[-1]].tobytes().hex()
+        else:
+            missing.append(here)
     if missing:
-        raise _lost(run, missing, len(before) + len(found))
-    known = Known(tuple(paths), tuple(labels), tuple(digests))
+        raise _lost(run, missing, len(paths))
+    labels = tuple(image.label for image in (*before, *found))
+    known = Known(tuple(paths), labels, tuple(digests))
     return Gathered(known, len(before), len(found), left_out, remembered, rows)
 
 
@@ -66,7 +76,7 @@ def next_name(run: Run, labels: tuple[str, ...]) -> str:
     """What the next novel category is called: one number above the highest that the run or a label has."""
     names = run.read_result()["novel"]
     prefix, digits = "novel-", 2
-    if names and (match := re.fullmatch(r"(.*?)(\d+)", names[-1], re.DOTALL)):
+    if names and (match := re.fullmatch(r"(.*?)([0-9]{1,9})", names[-1], re.DOTALL)):
         prefix, digits = match[1], len(match[2])
     found = (re.fullmatch(re.escape(prefix) + r"([0-9]{1,9})", name) for name in (*names, *labels))
     return f"{prefix}{1 + max((int(match[1]) for match in found if match), default=0):0{digits}d}"
@@ -96,18 +106,18 @@ def _mover(moved: Mapping[str, str], run: Run) -> Callable[[str], str]:
     return now
 
 
-def _labelled(run: Run, remembered: Remembered | None, now: Callable[[str], str]) -> list[tuple[str, str]]:
-    """Path and label of the images that were labelled when the run began."""
+def _labelled(run: Run, remembered: Remembered | None, now: Callable[[str], str]) -> list[_Image]:
+    """The images that were labelled when the run began."""
     source = run.call.source
     if source.known:
         known = Known.load(run.folder / KNOWN)
-        return list(zip(known.paths, known.labels, strict=True))
+        return [_Image(path, label) for path, label in zip(known.paths, known.labels, strict=True)]
     assert source.labelled
     root = now(source.labelled)
     if os.path.isdir(root):
         table = Path(now(source.labels)) if source.labels else None
         names, _ = labelled_images(Path(root), table)
-        return [(os.path.join(root, name), label) for name, label in names.items()]
+        return [_Image(os.path.join(root, name), label, listed=True) for name, label in names.items()]
     if remembered is None:
         raise UserError(
             f"the labelled images of {run.folder} are not in {root} any more: if the folder has moved, say where it is "
@@ -115,26 +125,23 @@ def _labelled(run: Run, remembered: Remembered | None, now: Callable[[str], str]
         )
     classes = run.read_result()["known"]
     pairs = zip(remembered.paths, remembered.labels.tolist(), strict=True)
-    return [(path, classes[label]) for path, label in pairs if label >= 0]
+    return [_Image(path, classes[label]) for path, label in pairs if label >= 0]
 
 
-def _found(run: Run, corrected: Path | None, now: Callable[[str], str]) -> tuple[list[tuple[str, str]], int]:
-    """Path and label of the images of the pile, and how many of them have none."""
+def _found(run: Run, corrected: Path | None) -> tuple[list[_Image], int]:
+    """The images of the pile that have a label, and how many have none."""
     if corrected is not None and corrected.is_dir():
         names, aside = labelled_images(corrected, emptied=True)
-        doubtful = [skip for skip in aside if _is_doubtful(skip, corrected)]
-        return [(os.path.join(os.path.abspath(corrected), name), label) for name, label in names.items()], len(doubtful)
+        without = [skip for skip in aside if skip.file != str(corrected / LIST)]
+        root = os.path.abspath(corrected)
+        return [_Image(os.path.join(root, name), label, listed=True) for name, label in names.items()], len(without)
     assert run.call.source.unlabelled
     label_of = _assigned(run)
     if corrected is not None:
         label_of |= _corrections(run, corrected, label_of)
     root = run.call.source.unlabelled
-    found = [(os.path.join(root, name), label) for name, label in label_of.items() if label]
+    found = [_Image(os.path.join(root, name), label) for name, label in label_of.items() if label]
     return found, len(label_of) - len(found)
-
-
-def _is_doubtful(skip: Skipped, corrected: Path) -> bool:
-    return Path(skip.file).is_relative_to(corrected / DOUBTFUL) and Path(skip.file).name != LIST
 
 
 def _assigned(run: Run) -> dict[str, str]:
