@@ -1,11 +1,12 @@
 """What was chosen for growing, on labelled categories alone: writes benchmarks/grow/rehearsal.json.
 
-    python benchmarks/grow/rehearsal.py --data ROOT [--seeds 10 11 12 13]
+    python benchmarks/grow/rehearsal.py --data ROOT [--seeds 10 11]
+    python benchmarks/grow/rehearsal.py --page                          its tables, into docs/grow.md
 
-Photographs, a frozen network: draws of CIFAR-100 as in run.py, other seeds. What is done with images of the first pile
-by their calibrated confidence: "all" count as labelled; below .5 or .7 they are left out; or put into the later pile;
-"truth" gives the true labels. Drawings, a network that is trained: OmniGlot's background alphabets (10 characters
-known, 5, then 5): the later run goes on from the network of the first one, or begins with fresh weights.
+"confidence": photographs, a frozen network; draws of CIFAR-100 as in run.py, other seeds. What is done with images of
+the first pile by their calibrated confidence: "all" count as labelled; those below .5 or .7 are left out, or put into
+the later pile; "truth" gives the true labels. "start": the digits 0 to 3 in an order drawn by the seed, two known, one
+in the first pile, one in the later one; the later run goes on from the network of the first, or has fresh weights.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import statistics
 import sys
 import tempfile
 from pathlib import Path
@@ -20,8 +22,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
-from run import cifar
+from run import cifar, replace_part
+from sklearn.datasets import load_digits
 from steps import Folders, judged, lay_out, meanings, pile_accuracy, truth_of, write_labels
 
 sys.path.append(str(Path(__file__).parents[1]))
@@ -33,25 +35,18 @@ from newfound.runfolder import Run
 
 HERE = Path(__file__).parent
 BARS = (0.5, 0.7)
-DRAWN = {
-    "recipe": "apl-folder-symbolic",
-    "settings": {"network": "tiny", "data.size": 24, "views.fill": 255, "stage1.epochs": 40},
-}
+TRAINED: dict[str, Any] = {"recipe": "apl-digits", "settings": {"stage1.epochs": 12}}
+BEGIN, END = "<!-- begin: benchmarks/grow/rehearsal.py -->\n", "<!-- end -->\n"
 
 
-def drawings(root: Path, seed: int, data: Path) -> Folders:
-    """Twenty characters of the background alphabets, 15 drawings of each to train on and 5 to test."""
-    rng = np.random.default_rng(seed)
-    every = sorted(path for path in (data / "images_background").glob("*/*") if path.is_dir())
-    chosen = [every[i] for i in rng.permutation(len(every))[:20]]
-    images, labels, held_out = [], [], []
-    for number, character in enumerate(chosen):
-        for i, file in enumerate(sorted(character.iterdir())):
-            images.append(np.asarray(Image.open(file).convert("L").resize((24, 24), Image.Resampling.BOX)))
-            labels.append(f"c{number:02d}")
-            held_out.append(i >= 15)
-    groups = {f"c{i:02d}": "known" if i < 10 else "first" if i < 15 else "later" for i in range(20)}
-    return lay_out(root, np.stack(images), labels, np.array(held_out), groups)
+def labelled_digits(root: Path, seed: int) -> Folders:
+    """The digits 0 to 3; every fourth image is a test image."""
+    raw = load_digits()
+    rows = np.flatnonzero(raw.target < 4)
+    images, labels = np.round(raw.images[rows] * (255 / 16)).astype(np.uint8), raw.target[rows].astype(str)
+    order = np.random.default_rng(seed).permutation(4).astype(str)
+    groups = dict(zip(order.tolist(), ("known", "known", "first", "later"), strict=True))
+    return lay_out(root, images, labels.tolist(), rows % 4 == 3, groups)
 
 
 def by_confidence(seed: int, data: Path, cache: Path) -> dict[str, Any]:
@@ -71,8 +66,8 @@ def by_confidence(seed: int, data: Path, cache: Path) -> dict[str, Any]:
         def grown(name: str, later: Path, corrected: Path | None, known: dict[str, str]) -> None:
             out = root / f"grown-{len(rows)}"
             found = first.grow(later, n_novel=folders.sizes["later"], out=out, corrected=corrected, **how)
-            of_later = {c: m for c, m in meanings(found).items()}
-            row = {f"test {group}": v for group, v in judged(out, folders["test"], known | of_later, cache).items()}
+            row = judged(out, folders["test"], known | meanings(found), cache)
+            row = {f"test {group}": share for group, share in row.items()}
             rows[name] = row | {"pile later": pile_accuracy(found, "later")}
             print(seed, name, rows[name], flush=True)
 
@@ -98,10 +93,10 @@ def by_start(seed: int, data: Path, cache: Path) -> dict[str, Any]:
     """Accuracies by group after growing, going on from the network or with fresh weights."""
     with tempfile.TemporaryDirectory() as place:
         root = Path(place)
-        folders = drawings(root / "data", seed, data)
+        folders = labelled_digits(root / "data", seed)
         how: dict[str, Any] = {"seed": seed, "device": "cpu", "threads": 1, "cache": cache, "verbose": False}
         first = newfound.discover(
-            folders["known"], folders["first"], n_novel=folders.sizes["first"], out=root / "first", **DRAWN, **how
+            folders["known"], folders["first"], n_novel=folders.sizes["first"], out=root / "first", **TRAINED, **how
         )
         told, rows = meanings(first), {"first run": {"pile first": pile_accuracy(first)}}
         method = get_method("apl")
@@ -115,23 +110,49 @@ def by_start(seed: int, data: Path, cache: Path) -> dict[str, Any]:
         return {"seed": seed, "rows": rows, "settings": Run.open(root / "first").settings}
 
 
+def table(record: dict[str, Any]) -> str:
+    """The record as docs/grow.md has it."""
+    text = ""
+    titles = {
+        "confidence": "In rehearsal on photographs, images of the first pile below a confidence of .5 or .7",
+        "start": "In rehearsal on the digits 0 to 3, a network that goes on from that of the run, or has fresh weights",
+    }
+    for name, runs in record["results"].items():
+        seeds = ", ".join(str(run["seed"]) for run in runs)
+        text += f"\n{titles[name]} (seeds {seeds}):\n\n"
+        text += "| after growing | old, test | first found, test | later found, test | later found, pile |\n"
+        text += "|---|---|---|---|---|\n"
+        for row in list(runs[0]["rows"])[1:]:
+            cells = [statistics.mean(run["rows"][row][column] for run in runs) for column in COLUMNS]
+            text += f"| {row} |" + "".join(f" {mean:.1%} |" for mean in cells) + "\n"
+    return text.lstrip("\n") + f"\nMade from benchmarks/grow/rehearsal.json (commit {record['commit'][:12]}).\n"
+
+
+COLUMNS = ("test known", "test first", "test later", "pile later")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="the folder that CIFAR-100 and OmniGlot are in")
-    parser.add_argument("--seeds", type=int, nargs="+", default=[10, 11, 12, 13])
-    parser.add_argument("--only", choices=["confidence", "start"])
+    parser.add_argument("--data", type=Path, help="the folder that CIFAR-100 is in")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[10, 11])
+    parser.add_argument("--only", nargs="+", choices=["confidence", "start"], default=["confidence", "start"])
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "newfound-grow-cache")
     parser.add_argument("--out", type=Path, default=HERE / "rehearsal.json")
+    parser.add_argument("--page", action="store_true")
     options = parser.parse_args()
+    if options.page:
+        replace_part(BEGIN, END, table(json.loads(options.out.read_text())))
+        return
     torch.set_num_threads(1)
-    results = json.loads(options.out.read_text())["results"] if options.only and options.out.exists() else {}
+    results: dict[str, list[Any]] = {}
     settings: dict[str, Any] = {}
-    for name, measure in (("confidence", by_confidence), ("start", by_start)):
-        if options.only in (None, name):
-            runs = [measure(seed, options.data, options.cache) for seed in options.seeds]
-            settings[name] = next(run["settings"] for run in runs)
-            results[name] = [{key: run[key] for key in ("seed", "rows")} for run in runs]
-    write(options.out, {"what": __doc__, **begin(settings=settings, seed=options.seeds), "results": results})
+    for name, measure in (("start", by_start), ("confidence", by_confidence)):
+        for seed in options.seeds if name in options.only else ():
+            run = measure(seed, options.data, options.cache)
+            settings[name] = run["settings"]
+            results.setdefault(name, []).append({key: run[key] for key in ("seed", "rows")})
+            # After each seed, so that nothing measured is lost.
+            write(options.out, {"what": __doc__, **begin(settings=settings, seed=options.seeds), "results": results})
 
 
 if __name__ == "__main__":

@@ -6,8 +6,9 @@
 Categories come in three groups: known ones, those of a first pile, those of a later one. ``discover`` finds the first
 pile's, and ``grow`` then the later pile's. Beside it stand one run from scratch that has both piles at once, and, as an
 upper bound, one that is given the true labels of the first pile. Digits: 0 to 3 known, 4 to 6, then 7 to 9; every
-fourth image is a test image; apl has 12 epochs of stage I, a fifth of its recipe's. CIFAR-100: 20 of the classes 0 to 79, drawn by the seed, 10 known, 5, then 5; 60 images of
-each to train on, 20 others of the training set to test. Nothing was chosen on these seeds; rehearsal.py chose.
+fourth image is a test image; apl has 12 epochs of stage I, a fifth of its recipe's. CIFAR-100: 20 of the classes 0 to
+79, drawn by the seed, 10 known, 5, then 5; 60 images of each to train on, 20 others of the training set to test.
+Nothing was chosen on these seeds; rehearsal.py chose.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ def run_case(
 
 COLUMNS = {
     "test known": "old, test", "test first": "first found, test", "pile first": "first found, pile",
-    "test later": "later found, test", "pile later": "later found, pile", "seconds": "seconds",
+    "test later": "later found, test", "pile later": "later found, pile",
 }  # fmt: skip
 
 
@@ -124,20 +125,31 @@ def table(record: dict[str, Any]) -> str:
     """The record as docs/grow.md has it."""
     text = ""
     for case, found in record["results"].items():
-        text += f"\n**{case}**, mean of {len(found['runs'])} seeds:\n\n"
+        seeds = "1 seed" if len(found["runs"]) == 1 else f"mean of {len(found['runs'])} seeds"
+        text += f"\n**{case}**, {seeds}:\n\n"
         text += "| |" + "".join(f" {name} |" for name in COLUMNS.values()) + "\n|---|" + "---|" * len(COLUMNS) + "\n"
         for row in ROWS:
             cells = []
             for column in COLUMNS:
                 values = [run["rows"][row][column] for run in found["runs"] if column in run["rows"][row]]
-                mean = statistics.mean(values) if values else None
-                shown = "" if mean is None else f"{mean:.0f}" if column == "seconds" else f"{mean:.1%}"
-                cells.append(f" {shown} |")
+                cells.append(f" {statistics.mean(values):.1%} |" if values else " |")
             text += f"| {row} |" + "".join(cells) + "\n"
-    made = (
-        f"{record['hardware']}, one thread, other work beside it; commit {record['commit'][:12]}, {record['date'][:10]}"
-    )
-    return f"{text}\nMade from benchmarks/grow/record.json ({made}).\n"
+    return f"{text}\nMade from benchmarks/grow/record.json ({record['hardware']}, one thread; {record['date'][:10]}).\n"
+
+
+def join(records: list[dict[str, Any]], out: Path) -> None:
+    """One record of several that have a case each, with the commit of each beside its figures."""
+    for record in records:
+        for found in record["results"].values():
+            found["commit"] = record["commit"]
+    both = {name: {k: v for record in records for k, v in record[name].items()} for name in ("results", "settings")}
+    write(out, records[-1] | {name: {case: both[name][case] for case in CASES if case in both[name]} for name in both})
+
+
+def replace_part(first: str, last: str, text: str) -> None:
+    """Put the text between two lines of docs/grow.md."""
+    before, _, rest = DOCS.read_text().partition(first)
+    DOCS.write_text(before + first + text + last + rest.partition(last)[2])
 
 
 def main() -> None:
@@ -148,11 +160,13 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "newfound-grow-cache")
     parser.add_argument("--out", type=Path, default=HERE / "record.json")
     parser.add_argument("--page", action="store_true")
+    parser.add_argument("--join", type=Path, nargs="+", help="records of single cases, to make one of")
     options = parser.parse_args()
     if options.page:
-        before, _, rest = DOCS.read_text().partition(BEGIN)
-        after = rest.partition(END)[2]
-        DOCS.write_text(before + BEGIN + table(json.loads(options.out.read_text())) + END + after)
+        replace_part(BEGIN, END, table(json.loads(options.out.read_text())))
+        return
+    if options.join:
+        join([json.loads(path.read_text()) for path in options.join], options.out)
         return
     torch.set_num_threads(1)
     results, settings = {}, {}
