@@ -1,4 +1,4 @@
-"""What was chosen for growing, on labelled categories alone: writes benchmarks/grow/rehearsal.json.
+"""What there is to choose about growing, on labelled categories alone: writes benchmarks/grow/rehearsal.json.
 
     python benchmarks/grow/rehearsal.py --data ROOT [--seeds 10 11]
     python benchmarks/grow/rehearsal.py --page                          its tables, into docs/grow.md

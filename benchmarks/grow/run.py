@@ -8,7 +8,7 @@ pile's, and ``grow`` then the later pile's. Beside it stand one run from scratch
 upper bound, one that is given the true labels of the first pile. Digits: 0 to 3 known, 4 to 6, then 7 to 9; every
 fourth image is a test image; apl has 12 epochs of stage I, a fifth of its recipe's. CIFAR-100: 20 of the classes 0 to
 79, drawn by the seed, 10 known, 5, then 5; 60 images of each to train on, 20 others of the training set to test.
-Nothing was chosen on these seeds; rehearsal.py chose.
+Nothing was chosen on these seeds.
 """
 
 from __future__ import annotations
