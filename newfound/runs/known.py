@@ -16,7 +16,6 @@ from newfound.errors import UserError
 from newfound.methods import get_method
 from newfound.model import Model
 from newfound.runfolder import Run
-from newfound.runs.export import LIST
 from newfound.runs.remember import Remembered, read_remembered
 
 KNOWN = "known.json"
@@ -132,7 +131,8 @@ def _found(run: Run, corrected: Path | None) -> tuple[list[_Image], int]:
     """The images of the pile that have a label, and how many have none."""
     if corrected is not None and corrected.is_dir():
         names, aside = labelled_images(corrected, emptied=True)
-        without = [skip for skip in aside if skip.file != str(corrected / LIST)]
+        tables = {str(corrected / entry.name) for entry in corrected.glob("_*.csv")}  # of export
+        without = [skip for skip in aside if skip.file not in tables]
         root = os.path.abspath(corrected)
         return [_Image(os.path.join(root, name), label, listed=True) for name, label in names.items()], len(without)
     assert run.call.source.unlabelled
