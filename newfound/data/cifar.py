@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from newfound.data.collection import Pool, Reading, assemble
+from newfound.data.hiding import hide_half
 from newfound.data.store import ImageStore
 from newfound.data.unpickle import read_pickle
 from newfound.errors import UserError
@@ -60,34 +61,35 @@ CIFAR100 = Layout(
 )
 
 
-def read_cifar10(root: Path, seed: int, *, layout: Layout = CIFAR10) -> Reading:
+def read_cifar10(root: Path, seed: int, *, mixed: bool = False, layout: Layout = CIFAR10) -> Reading:
     """Images [3, 32, 32]: classes 0 to 4 are labelled, 5 to 9 are to be discovered, all ten are tested."""
-    return _read(root, layout, known=5, used=10, seed=seed)
+    return _read(root, layout, known=5, used=10, seed=seed, mixed=mixed)
 
 
-def read_cifar10_rehearsal(root: Path, seed: int, *, layout: Layout = CIFAR10) -> Reading:
+def read_cifar10_rehearsal(root: Path, seed: int, *, mixed: bool = False, layout: Layout = CIFAR10) -> Reading:
     """Images [3, 32, 32] to choose settings with: of the five labelled classes the last two pretend to be novel.
 
     The classes that really are novel, 5 to 9, are left out, of the test images too.
     """
-    return _read(root, layout, known=3, used=5, seed=seed)
+    return _read(root, layout, known=3, used=5, seed=seed, mixed=mixed)
 
 
-def read_cifar100(root: Path, seed: int, *, known: int = 80, layout: Layout = CIFAR100) -> Reading:
+def read_cifar100(root: Path, seed: int, *, known: int = 80, mixed: bool = False, layout: Layout = CIFAR100) -> Reading:
     """Images [3, 32, 32]: the first ``known`` classes are labelled, the others of the 100 are to be discovered."""
-    return _read(root, layout, known=known, used=100, seed=seed)
+    return _read(root, layout, known=known, used=100, seed=seed, mixed=mixed)
 
 
-def read_cifar100_rehearsal(root: Path, seed: int, *, layout: Layout = CIFAR100) -> Reading:
+def read_cifar100_rehearsal(root: Path, seed: int, *, mixed: bool = False, layout: Layout = CIFAR100) -> Reading:
     """Images [3, 32, 32] to choose settings with: of the 80 labelled classes the last 16 pretend to be novel.
 
     The classes that really are novel, 80 to 99, are left out, of the test images too.
     """
-    return _read(root, layout, known=64, used=80, seed=seed)
+    return _read(root, layout, known=64, used=80, seed=seed, mixed=mixed)
 
 
-def _read(root: Path, layout: Layout, *, known: int, used: int, seed: int) -> Reading:
-    """Classes below ``known`` labelled, those from there and below ``used`` to be discovered, the others left out."""
+def _read(root: Path, layout: Layout, *, known: int, used: int, seed: int, mixed: bool) -> Reading:
+    """Classes below ``known`` labelled, those from there and below ``used`` to be discovered, the others left out. A
+    ``mixed`` pile has half of the known images, too."""
     folder = _find(root, layout)
     class_names = _class_names(folder / layout.meta, layout)
     n_train, n_test = layout.classes * layout.train_per_class, layout.classes * layout.test_per_class
@@ -108,13 +110,17 @@ def _read(root: Path, layout: Layout, *, known: int, used: int, seed: int) -> Re
         names=[f"train-{i:05d}" for i in range(n_train)] + [f"test-{i:05d}" for i in range(n_test)],
         categories=[class_names[label] for label in labels.tolist()],
     )
+    labelled, hidden = row[trained & (labels < known)], row[:0]
+    if mixed:
+        labelled, hidden = hide_half(labelled, labels, seed)
     return assemble(
         pool,
-        labelled=row[trained & (labels < known)],
-        unlabelled=row[trained & (labels >= known) & (labels < used)],
+        labelled=labelled,
+        unlabelled=np.concatenate([hidden, row[trained & (labels >= known) & (labels < used)]]),
         test=row[~trained & (labels < used)],
         n_novel=used - known,
         seed=seed,
+        mixed=mixed,
     )
 
 

@@ -28,14 +28,16 @@ class Task:
     candidates: np.ndarray
 
 
-def novel_tasks(n_known: int, *tasks: tuple[str, int, np.ndarray]) -> tuple[Task, ...]:
-    """Tasks that have only novel candidates, from the name, the number of novel categories and the rows of each."""
+def novel_tasks(n_known: int, *tasks: tuple[str, int, np.ndarray], mixed: bool = False) -> tuple[Task, ...]:
+    """Tasks from the name, the number of novel categories and the rows of each. Their candidates are novel; those of
+    mixed piles are all known categories, too."""
     made, begun = [], n_known
     for name, n_novel, rows in tasks:
         if not 1 <= n_novel <= len(rows):
             images = f"the {len(rows):,} unlabelled images{f' of {name}' if name else ''}"
             raise UserError(f"cannot find {n_novel:,} novel categories among {images}: choose 1 to that many")
-        made.append(Task(name, rows, np.arange(begun, begun + n_novel)))
+        known = np.arange(n_known if mixed else 0)
+        made.append(Task(name, rows, np.concatenate([known, np.arange(begun, begun + n_novel)])))
         begun += n_novel
     return tuple(made)
 
@@ -71,6 +73,9 @@ class Collection:
         found = np.concatenate([np.empty(0, np.int64), *(self.novel_of(task) for task in self.tasks)])
         if not np.array_equal(found, len(self.classes) + np.arange(len(found))):
             raise ValueError("novel categories have to be counted after the known ones, task after task")
+        known = [task.candidates[task.candidates < len(self.classes)] for task in self.tasks]
+        if not all(np.array_equal(some, np.arange(len(self.classes) if self.mixed else 0)) for some in known):
+            raise ValueError("either all known categories are candidates, in every task, or none is")
 
     @property
     def n_labelled(self) -> int:
@@ -88,6 +93,11 @@ class Collection:
     def novel_of(self, task: Task) -> np.ndarray:
         """The novel categories among the task's candidates."""
         return task.candidates[task.candidates >= len(self.classes)]
+
+    @property
+    def mixed(self) -> bool:
+        """Whether unlabelled images may be of known categories, too."""
+        return any((task.candidates < len(self.classes)).any() for task in self.tasks)
 
     @property
     def candidates(self) -> np.ndarray:
@@ -178,11 +188,13 @@ def assemble(
     test: np.ndarray | None = None,
     n_novel: int | Mapping[str, int],
     seed: int,
+    mixed: bool = False,
     skipped: tuple[Skipped, ...] = (),
 ) -> Reading:
     """A Reading from rows of a pool: shuffles what must not keep its order, and parts the answers from the rest.
 
-    ``n_novel`` is the number of novel categories, by the task's name where the pool has tasks.
+    ``n_novel`` is the number of novel categories, by the task's name where the pool has tasks. ``mixed`` says that
+    unlabelled images may be of known categories, too.
     """
     if not len(labelled):
         raise UserError("no labelled image was found: give at least one image of each category you know")
@@ -200,7 +212,7 @@ def assemble(
         train=pool.images.take(np.concatenate([labelled, unlabelled])),
         labels=labels,
         classes=classes,
-        tasks=_tasks(pool, unlabelled, len(labelled), len(classes), n_novel),
+        tasks=_tasks(pool, unlabelled, len(labelled), len(classes), n_novel, mixed),
         test=None if test is None else pool.images.take(test),
     )
     answers = Answers(pool.categories_of(unlabelled), None if test is None else pool.categories_of(test))
@@ -210,11 +222,11 @@ def assemble(
 
 
 def _tasks(
-    pool: Pool, unlabelled: np.ndarray, first: int, n_known: int, n_novel: int | Mapping[str, int]
+    pool: Pool, unlabelled: np.ndarray, first: int, n_known: int, n_novel: int | Mapping[str, int], mixed: bool
 ) -> tuple[Task, ...]:
     if isinstance(n_novel, int):
-        return novel_tasks(n_known, ("", n_novel, np.arange(first, first + len(unlabelled))))
+        return novel_tasks(n_known, ("", n_novel, np.arange(first, first + len(unlabelled))), mixed=mixed)
     assert pool.tasks is not None
     task_of = np.array([pool.tasks[i] for i in unlabelled])
     rows = {name: first + np.flatnonzero(task_of == name) for name in sorted(n_novel)}
-    return novel_tasks(n_known, *((name, n_novel[name], own) for name, own in rows.items()))
+    return novel_tasks(n_known, *((name, n_novel[name], own) for name, own in rows.items()), mixed=mixed)

@@ -20,13 +20,20 @@ LARGEST = 1e12
 
 
 def read_embeddings(
-    features: Path, *, ids: Path | None, labels: Path, n_novel: int, seed: int, reporter: Reporter | None = None
+    features: Path,
+    *,
+    ids: Path | None,
+    labels: Path,
+    n_novel: int,
+    seed: int,
+    mixed: bool = False,
+    reporter: Reporter | None = None,
 ) -> Reading:
     """A collection whose images are the rows of ``features``.
 
     ``ids`` names them, row by row; without it they are called by their numbers, from 0. ``labels`` (image,label) has
     the category of the known ones; rows that it does not list, or lists without a label, are to be discovered in;
-    those that are the same as a known one are ``skipped``.
+    those that are the same as a known one are ``skipped``. ``mixed`` says that they may be of known categories.
     """
     vectors = read_vectors(features)
     names = _read_ids(ids, len(vectors)) if ids else [str(row) for row in range(len(vectors))]
@@ -42,7 +49,9 @@ def read_embeddings(
     pool = Pool(VectorStore(vectors), names, categories)
     unlabelled, same = leave_out_known(pool, labelled, unlabelled, reporter or Reporter(quiet=True))
     skipped = tuple(Skipped(names[one], f"the same features as {names[other]!r}") for one, other in same.items())
-    return assemble(pool, labelled=labelled, unlabelled=unlabelled, n_novel=n_novel, seed=seed, skipped=skipped)
+    return assemble(
+        pool, labelled=labelled, unlabelled=unlabelled, n_novel=n_novel, seed=seed, mixed=mixed, skipped=skipped
+    )
 
 
 def read_vectors(path: Path) -> np.ndarray:

@@ -65,6 +65,7 @@ def read_folders(
     n_novel: int,
     size: int,
     seed: int,
+    mixed: bool = False,
     labels: Path | None = None,
     reporter: Reporter | None = None,
     cache: Path | None = None,
@@ -74,8 +75,9 @@ def read_folders(
     """The images [3, size, size] of two folders: known categories in the one, the pile to discover in in the other.
 
     ``labelled`` has one folder a category, with images anywhere below it, or any shape if ``labels`` names a table of
-    images (relative to ``labelled``) and labels. Names are paths relative to the one folder or the other. Files that
-    cannot be used, or that are in both folders, are in ``skipped``, with the reason.
+    images (relative to ``labelled``) and labels. In a ``mixed`` pile images of known categories may hide. Names are
+    paths relative to the one folder or the other. Files that cannot be used, or that are in both folders, are in
+    ``skipped``, with the reason.
     """
     _require_apart(labelled, unlabelled)
     known, aside = labelled_images(labelled, labels, listing)
@@ -106,6 +108,7 @@ def read_folders(
         unlabelled=pile_rows,
         n_novel=n_novel,
         seed=seed,
+        mixed=mixed,
         skipped=tuple(sorted((*aside, *unread, *twice), key=lambda skip: skip.file)),
     )
 

@@ -23,6 +23,8 @@ class Request:
     """Pixels that images of no fixed size are brought to."""
     seed: int
     reporter: Reporter
+    mixed: bool = False
+    """Whether known categories may hide in the pile; half of a data set's known images are then put there."""
     root: Path | None = None
     """The folder that a data set's files are in."""
     cache: Path | None = None
@@ -39,30 +41,32 @@ class DataSet:
     """Which recipes are for it: METHOD-RECIPE."""
     get: str | None = None
     """How its files are obtained; None if it has none."""
+    mixed: bool = False
+    """Whether it can be read as a mixed pile."""
 
 
 def _read_cifar10(request: Request) -> Reading:
     from newfound.data.cifar import read_cifar10
 
-    return read_cifar10(_root(request), request.seed)
+    return read_cifar10(_root(request), request.seed, mixed=request.mixed)
 
 
 def _read_cifar10_rehearsal(request: Request) -> Reading:
     from newfound.data.cifar import read_cifar10_rehearsal
 
-    return read_cifar10_rehearsal(_root(request), request.seed)
+    return read_cifar10_rehearsal(_root(request), request.seed, mixed=request.mixed)
 
 
 def _read_cifar100(request: Request, known: int) -> Reading:
     from newfound.data.cifar import read_cifar100
 
-    return read_cifar100(_root(request), request.seed, known=known)
+    return read_cifar100(_root(request), request.seed, known=known, mixed=request.mixed)
 
 
 def _read_cifar100_rehearsal(request: Request) -> Reading:
     from newfound.data.cifar import read_cifar100_rehearsal
 
-    return read_cifar100_rehearsal(_root(request), request.seed)
+    return read_cifar100_rehearsal(_root(request), request.seed, mixed=request.mixed)
 
 
 def _read_omniglot(request: Request) -> Reading:
@@ -103,38 +107,46 @@ IMAGENET = "ImageNet has to be requested from image-net.org"
 DATASETS = {
     "digits": DataSet(
         "handwritten digits, 8 x 8, inside scikit-learn: even ones known, odd ones novel",
-        lambda request: read_digits(request.seed),
+        lambda request: read_digits(request.seed, mixed=request.mixed),
         recipe="digits",
+        mixed=True,
     ),
     "digits-rehearsal": DataSet(
         "digits to choose settings with: 0 and 2 known, 4, 6 and 8 as if novel",
-        lambda request: read_digits_rehearsal(request.seed),
+        lambda request: read_digits_rehearsal(request.seed, mixed=request.mixed),
         recipe="digits",
+        mixed=True,
     ),
-    "cifar10": DataSet("CIFAR-10: classes 0-4 known, 5-9 novel", _read_cifar10, "cifar10", _getting("cifar10")),
+    "cifar10": DataSet(
+        "CIFAR-10: classes 0-4 known, 5-9 novel", _read_cifar10, "cifar10", _getting("cifar10"), mixed=True
+    ),
     "cifar10-rehearsal": DataSet(
         "CIFAR-10 to choose settings with: classes 0-2 known, 3 and 4 as if novel",
         _read_cifar10_rehearsal,
         "cifar10",
         _getting("cifar10"),
+        mixed=True,
     ),
     "cifar100": DataSet(
         "CIFAR-100: classes 0-79 known, 80-99 novel",
         partial(_read_cifar100, known=80),
         "cifar100",
         _getting("cifar100"),
+        mixed=True,
     ),
     "cifar100-50": DataSet(
         "CIFAR-100: classes 0-49 known, 50-99 novel",
         partial(_read_cifar100, known=50),
         "cifar100",
         _getting("cifar100"),
+        mixed=True,
     ),
     "cifar100-rehearsal": DataSet(
         "CIFAR-100 to choose settings with: classes 0-63 known, 64-79 as if novel",
         _read_cifar100_rehearsal,
         "cifar100",
         _getting("cifar100"),
+        mixed=True,
     ),
     "omniglot": DataSet(
         "OmniGlot: 964 characters of 30 alphabets known, 20 alphabets novel, a task each",
@@ -186,6 +198,8 @@ class Source:
     known: str | None = None
     next_name: str | None = None
     """What the first category is called that is found beside the known ones, such as novel-04."""
+    mixed: bool = False
+    """Whether known categories may hide in the pile. A data set has half of its known images put there."""
 
     def __post_init__(self) -> None:
         if self.hold_out is not None and self.dataset:
@@ -210,6 +224,9 @@ class Source:
             raise UserError(f"there is no data set {self.dataset}; there are: {', '.join(DATASETS)}")
         if self.dataset is None and self.data:
             raise UserError("--data says where a data set's files are: name the data set with --dataset")
+        if self.dataset is not None and self.mixed and not DATASETS[self.dataset].mixed:
+            those = ", ".join(name for name, found in DATASETS.items() if found.mixed)
+            raise UserError(f"--mixed: the data set {self.dataset} has no mixed pile; those that have: {those}")
         if self.dataset is not None and not self.data and (get := DATASETS[self.dataset].get):
             raise UserError(f"the data set {self.dataset} is read from files: give --data ROOT; {get}")
         if self.dataset is not None and self.n_novel is not None:
@@ -268,10 +285,12 @@ class Source:
                 labels=Path(self.labels),
                 n_novel=self.n_novel,
                 seed=request.seed,
+                mixed=self.mixed,
                 reporter=request.reporter,
             )
         if self.dataset is not None:
-            reading = DATASETS[self.dataset].read(replace(request, root=Path(self.data) if self.data else None))
+            root = Path(self.data) if self.data else None
+            reading = DATASETS[self.dataset].read(replace(request, root=root, mixed=self.mixed))
             return reading if self.task is None else only_task(reading, self.task)
         assert self.unlabelled
         assert self.n_novel
@@ -287,6 +306,7 @@ class Source:
             n_novel=self.n_novel,
             size=request.size,
             seed=request.seed,
+            mixed=self.mixed,
             reporter=request.reporter,
             cache=request.cache,
             listing=self.list_images,

@@ -18,12 +18,13 @@ def only_task(reading: Reading, name: str) -> Reading:
         names = ", ".join(task.name for task in collection.tasks if task.name) or "none"
         raise UserError(f"--task {name}: there is no such task; there are: {names}")
     first, rows, n_novel = collection.n_labelled, found[0].rows, len(collection.novel_of(found[0]))
+    known = len(collection.classes)
     kept = np.concatenate([collection.labelled, rows])
     one = replace(
         collection,
         train=collection.train.take(kept),
         labels=collection.labels[kept],
-        tasks=novel_tasks(len(collection.classes), (name, n_novel, np.arange(first, len(kept)))),
+        tasks=novel_tasks(known, (name, n_novel, np.arange(first, len(kept))), mixed=collection.mixed),
     )
     names_of = tuple(reading.names.unlabelled[i - first] for i in rows)
     answers = reading.answers

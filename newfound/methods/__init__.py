@@ -27,7 +27,7 @@ PAPER, WITH_BACKBONE, QUICK = "apl", "apl-features", "kmeans"
 there is neither such a network nor a GPU."""
 MANY_SYMBOLS = 5000
 """Symbols that are enough to train a network of one's own on, where there is a GPU."""
-SAID = ("reference", "year", "gpu", "takes")
+SAID = ("reference", "year", "gpu", "takes", "mixed")
 """What a list of methods says of each, from its class."""
 RECORDED = Path(__file__).with_name("recorded.json")
 """Accuracy on the paper's data sets, by method and data set: written by `make results`."""

@@ -77,6 +77,8 @@ class Method(ABC):
     """Whether a GPU is advised: without one it takes too long on more than a few small images."""
     takes: ClassVar[frozenset[str]] = frozenset({"images"})
     """What it can learn from: "images", "features" that were computed before, a pretrained "backbone"."""
+    mixed: ClassVar[bool] = False
+    """Whether it takes mixed piles, in which images of known categories may hide."""
     stretched: ClassVar[str] = "stage1"
     """The plan whose epochs a time budget changes; "" for none."""
     goes_on: ClassVar[bool] = True
@@ -123,9 +125,10 @@ class Method(ABC):
         since the network was trained."""
         return ""
 
-    def cluster(self, features: Tensor, k: int, seed: int) -> Tensor:
-        """``k`` clusters [n] of features [n, D], found as the method finds them: for the gauge of stability."""
-        return cluster(features, k, getattr(self.settings, "cluster", ClusterSettings()), seed).labels
+    def cluster(self, features: Tensor, k: int, seed: int, known: Tensor | None = None) -> Tensor:
+        """``k`` clusters [n] of features [n, D], found as the method finds them: for the gauge of stability. With the
+        labels ``known`` of the first features, known categories are clusters, too, the first ones."""
+        return cluster(features, k, getattr(self.settings, "cluster", ClusterSettings()), seed, known).labels
 
     def regroup(self, features: Tensor, labels: Tensor, k: int, seed: int) -> tuple[Tensor, Tensor] | None:
         """Categories [n - len(labels)] for the unlabelled of features [n, D] that no label has touched, where the

@@ -55,7 +55,7 @@ def test_labels_begin_as_clusters_and_the_classifier_as_the_means_of_whitened_fe
     collection = make_collection()
     outcome, stage, _ = fit(monkeypatch, collection, whitening__dimension=8)
     clusters = torch.from_numpy(outcome.earlier["clusters"])
-    assert torch.equal(stage.novel, clusters - N_KNOWN)
+    assert torch.equal(stage.found, clusters - N_KNOWN)
     white = F.normalize(stage.linear(stage.inputs.images.flatten(1))).detach()
     assert white.shape == (480, 8)
     torch.testing.assert_close(outcome.features_before_stage2, white)
@@ -85,7 +85,7 @@ def test_clusters_of_every_step_are_kept(monkeypatch, algorithm):
     outcome, stage, _ = fit(monkeypatch, collection, cluster__algorithm=algorithm)
     steps = ["plain", "whitened"] if algorithm == "kmeans" else ["plain", "whitened", "clusters"]
     assert list(outcome.earlier) == steps
-    assert stage.novel.tolist() == (outcome.earlier[steps[-1]] - N_KNOWN).tolist()
+    assert stage.found.tolist() == (outcome.earlier[steps[-1]] - N_KNOWN).tolist()
     pile = {"plain": collection.train.images.flatten(1), "whitened": outcome.features_before_stage2}
     for name, features in pile.items():
         found = kmeans(features[N_LABELLED:], N_NOVEL, starts=20, seed=0).labels

@@ -24,11 +24,12 @@ class HeadTraining(Stage):
     """Prototypical self-training (the paper's equations 9 to 11) over features that were computed once.
 
     Before every epoch prototypes are the means of the unlabelled images under their labels of the epoch before, and
-    give each image a soft label and its weight.
+    give each image a soft label and its weight. In a mixed pile known categories have prototypes, too, to which their
+    labelled images belong.
     """
 
     name = "stage2"
-    novel: Tensor
+    found: Tensor
     targets: Tensor
     weights: Tensor
     allowed: Tensor
@@ -38,21 +39,22 @@ class HeadTraining(Stage):
         project: Whitened,
         head: CosineClassifier,
         inputs: VectorStore,
-        novel: Tensor,
+        found: Tensor,
         collection: Collection,
         chosen: FeatureSettings,
     ) -> None:
-        """``inputs`` are what goes into the linear layer of ``project``; ``novel`` [n_unlabelled] are the clusters."""
+        """``inputs`` are what goes into the linear layer of ``project``; ``found`` [n_unlabelled] are the categories
+        by clusters, counted from the first candidate."""
         super().__init__()
         self.linear: nn.Linear = project.linear
         self.head, self.inputs, self.chosen, self.plan = head, inputs, chosen, chosen.stage2
-        self.n_labelled, self.n_novel = collection.n_labelled, collection.n_novel
+        self.n_labelled, self.n_found, self.mixed = collection.n_labelled, len(collection.candidates), collection.mixed
         self.sampler = mixed_sampler(collection, self.plan.batch, chosen.labelled_share)
         self.views = FeatureDropout(inputs.shape[0], chosen.dropout)
         known = F.one_hot(torch.from_numpy(collection.labels[: self.n_labelled]), len(collection.classes))
-        targets = torch.zeros(len(inputs), known.shape[1] + self.n_novel)
+        targets = torch.zeros(len(inputs), known.shape[1] + collection.n_novel)
         targets[: self.n_labelled, : known.shape[1]] = known
-        self.register_buffer("novel", novel.clone())
+        self.register_buffer("found", found.clone())
         self.register_buffer("targets", targets)
         self.register_buffer("weights", torch.ones(len(inputs)))
         self.register_buffer("allowed", allowed_categories(collection)[1], persistent=False)
@@ -60,17 +62,24 @@ class HeadTraining(Stage):
     @torch.no_grad()
     def before_epoch(self, epoch: int, engine: Engine) -> None:
         features = self.features()
-        similarity = features @ class_means(features, self.novel, self.n_novel).T
+        pile = features[self.n_labelled :]
+        similarity = pile @ self._prototypes(features).T
         soft = sinkhorn(similarity, epsilon=self.chosen.epsilon, rounds=0, allowed=self.allowed)
-        self.novel.copy_(soft.argmax(1))
-        self.targets[self.n_labelled :, -self.n_novel :] = soft
-        prototypes = class_means(features, self.novel, self.n_novel)
-        self.weights[self.n_labelled :] = rectification(features, self.novel, prototypes)
+        self.found.copy_(soft.argmax(1))
+        self.targets[self.n_labelled :, -self.n_found :] = soft
+        self.weights[self.n_labelled :] = rectification(pile, self.found, self._prototypes(features))
+
+    def _prototypes(self, features: Tensor) -> Tensor:
+        """Those of the candidates [candidates, D], from features [n_train, D]."""
+        if not self.mixed:
+            return class_means(features[self.n_labelled :], self.found, self.n_found)
+        labels = torch.cat([self.targets[: self.n_labelled].argmax(1), self.found])
+        return class_means(features, labels, self.n_found)
 
     def features(self) -> Tensor:
-        """Unit features [n_unlabelled, D] as they are now: what labels and weights come from."""
+        """Unit features [n_train, D] as they are now: what labels and weights come from."""
         assert self.inputs is not None
-        return F.normalize(self.linear(self.inputs.images.flatten(1)[self.n_labelled :]))
+        return F.normalize(self.linear(self.inputs.images.flatten(1)))
 
     def step(self, batch: Batch, t: Tensor) -> dict[str, Tensor]:
         return self.losses(self.linear(batch.views), batch.index)

@@ -26,7 +26,7 @@ from newfound.methods.apl_features.tuning import Tuning
 from newfound.methods.base import Fit, Method, Outcome
 from newfound.methods.parts.clusters import find_clusters
 from newfound.methods.parts.labels import class_means, joint_labels
-from newfound.methods.parts.tasks import novel_names, predict_candidates
+from newfound.methods.parts.tasks import first_candidate, novel_names, predict_candidates
 from newfound.model import Encoder, Model
 from newfound.nets.heads import CosineClassifier, Whitened
 from newfound.nets.pretrained import Backbone, load_backbone
@@ -45,6 +45,7 @@ class FeatureAPL(Method):
     year = 2026
     gpu = False
     takes = frozenset({"images", "features", "backbone"})
+    mixed = True
     stretched = ""
     goes_on = False
 
@@ -56,7 +57,7 @@ class FeatureAPL(Method):
         earlier = {}
 
         def find(among: Tensor, settings: Any, name: str, title: str) -> Tensor:
-            assigned = find_clusters(among[first:], collection, settings, engine, title)[0]
+            assigned = find_clusters(among[first:], collection, settings, engine, title, known=among[:first])[0]
             earlier[name] = assigned.cpu().numpy()
             return assigned
 
@@ -68,14 +69,16 @@ class FeatureAPL(Method):
         spread = project.linear(inputs).detach()
         white = F.normalize(spread)
         assigned = find(white, single, "whitened", "clustering whitened features")
-        if chosen.cluster.algorithm != "kmeans":
+        if chosen.cluster.algorithm != "kmeans" and not collection.mixed:
             assigned = find(spread, chosen.cluster, "clusters", "agreeing on clusters")
 
         n = n_known + collection.n_novel
         head = CosineClassifier(encoder.width, n).to(engine.device)
         with torch.no_grad():
             head.weight.copy_(class_means(white, joint_labels(engine, assigned.cpu().numpy()), n))
-        stage = HeadTraining(project, head, VectorStore(inputs), assigned - n_known, collection, chosen)
+        stage = HeadTraining(
+            project, head, VectorStore(inputs), assigned - first_candidate(collection), collection, chosen
+        )
         engine.train(stage)
 
         names = collection.classes, novel_names(collection)
@@ -86,7 +89,7 @@ class FeatureAPL(Method):
         tuned = chosen.tune.blocks > 0
         if tuned:
             earlier["frozen"] = found.cpu().numpy()
-            engine.train(Tuning(encoder, head, VectorStore(inputs), stage.novel, collection, chosen))
+            engine.train(Tuning(encoder, head, VectorStore(inputs), stage.found, collection, chosen))
             trained = self._tuned_features(model, engine)
             confidence, found = predict_candidates(model, trained[first:], collection).max(1)
         return Outcome(

@@ -38,17 +38,16 @@ class Tuning(HeadTraining):
         encoder: Encoder,
         head: CosineClassifier,
         inputs: VectorStore,
-        novel: Tensor,
+        found: Tensor,
         collection: Collection,
         chosen: FeatureSettings,
     ) -> None:
-        """``inputs`` are what goes into the encoder's linear layer while its network is as it was; ``novel``
-        [n_unlabelled] are the labels so far."""
+        """``inputs`` are what goes into the encoder's linear layer while its network is as it was; ``found``
+        [n_unlabelled] are the categories so far, counted from the first candidate."""
         project = encoder.project
         assert isinstance(project, Whitened)
-        super().__init__(project, head, inputs, novel, collection, chosen)
-        unlabelled = super().features().detach()
-        self.register_buffer("seen", torch.cat([unlabelled.new_zeros(self.n_labelled, encoder.width), unlabelled]))
+        super().__init__(project, head, inputs, found, collection, chosen)
+        self.register_buffer("seen", super().features().detach())
         # Not the encoder: its linear layer would come twice, and a checkpoint holds nothing twice.
         self.net, self.encode, self.inputs, self.plan = encoder.net, encoder.forward, None, chosen.tune
         self.sampler = mixed_sampler(collection, self.plan.batch, chosen.labelled_share)
@@ -60,7 +59,7 @@ class Tuning(HeadTraining):
         return self
 
     def features(self) -> Tensor:
-        return self.seen[self.n_labelled :]
+        return self.seen
 
     def step(self, batch: Batch, t: Tensor) -> dict[str, Tensor]:
         vectors = self.encode(batch.views)

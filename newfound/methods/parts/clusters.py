@@ -17,18 +17,38 @@ from newfound.nets.heads import LinearClassifier
 
 
 def find_clusters(
-    features: Tensor, collection: Collection, settings: ClusterSettings, engine: Engine, title: str = "clustering"
+    features: Tensor,
+    collection: Collection,
+    settings: ClusterSettings,
+    engine: Engine,
+    title: str = "clustering",
+    known: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, float]:
-    """Clusters, task by task, of features [n_unlabelled, D]: the novel category of each, [n_unlabelled], counted after
-    the known ones; the centres [n_novel, D]; and the inertia of all."""
+    """Clusters, task by task, of features [n_unlabelled, D]: the category of each, [n_unlabelled]; the centres
+    [candidates, D]; and the inertia of all.
+
+    The categories are novel ones, counted after the known ones. In a mixed pile known categories are clusters, too, to
+    which their labelled images, with the features ``known`` [n_labelled, D], belong for good; centres and inertia are
+    those of labelled and unlabelled images together.
+    """
     assignments = torch.zeros(len(features), dtype=torch.int64, device=features.device)
     n_known = len(collection.classes)
+    labels = torch.from_numpy(collection.labels[: collection.n_labelled]).to(features.device)
     found, inertia = [], 0.0
     with engine.reporter.task(title, len(collection.tasks), "tasks") as progress:
         for _, rows, own in by_task(collection, features.device):
-            clusters = cluster(features[rows], own.stop - own.start, settings, engine.seed)
-            assignments[rows] = n_known + own.start + clusters.labels
-            found.append(clusters.centres)
+            n_novel, pile = own.stop - own.start, features[rows]
+            if collection.mixed:
+                assert known is not None
+                both = torch.cat([known, pile])
+                clusters = cluster(both, n_known + n_novel, settings, engine.seed, labels)
+                numbers = clusters.labels[len(known) :]
+                found.append(clusters.centres[n_known if found else 0 :])
+            else:
+                clusters = cluster(pile, n_novel, settings, engine.seed)
+                numbers = n_known + clusters.labels
+                found.append(clusters.centres)
+            assignments[rows] = numbers + (numbers >= n_known) * own.start
             inertia += clusters.inertia
             progress.advance(1)
     return assignments, torch.cat(found), inertia
@@ -44,7 +64,9 @@ def cluster_outcome(
     head = LinearClassifier(encoder.width, n_known + collection.n_novel).to(engine.device)
     model = Model(encoder, head, *names, method=method, unit_features=settings.normalise)
     features = engine.features(model, engine.train_images, title="reading features", of=model.features)
-    assignments, centres, inertia = find_clusters(features[first:], collection, settings, engine)
+    assignments, centres, inertia = find_clusters(
+        features[first:], collection, settings, engine, known=features[:first]
+    )
     nearest_centre(head, features[:first], engine.labels[:first], n_known, centres)
     model.to(engine.device).eval()
     confidence = predict_candidates(model, features[first:], collection).gather(1, assignments[:, None]).squeeze(1)
@@ -52,8 +74,9 @@ def cluster_outcome(
 
 
 @torch.no_grad()
-def nearest_centre(head: LinearClassifier, features: Tensor, labels: Tensor, n_known: int, novel: Tensor) -> None:
-    """Make the head choose the nearest of the known categories' means and the clusters' centres ``novel`` [K, D].
+def nearest_centre(head: LinearClassifier, features: Tensor, labels: Tensor, n_known: int, found: Tensor) -> None:
+    """Make the head choose the nearest of the known categories' means and the clusters' centres ``found`` [K, D]; of
+    the latter alone where known categories are clusters, too.
 
     The squared distance to a centre c is ||f||² - 2 c·f + ||c||², of which the first term is the same for all: a linear
     layer does it. Divided by the mean squared distance of a labelled image to its own mean, logits become soft.
@@ -62,6 +85,6 @@ def nearest_centre(head: LinearClassifier, features: Tensor, labels: Tensor, n_k
     members = F.one_hot(labels, n_known).T.to(features.dtype)
     means = members @ features / members.sum(1, keepdim=True).clamp(min=1)
     scatter = (features - means[labels]).square().sum(1).mean().clamp(min=1e-12)
-    centres = torch.cat([means, novel.to(means)])
+    centres = torch.cat([means[: len(head.weight) - len(found)], found.to(means)])
     head.weight.copy_(2 * centres / scatter)
     head.bias.copy_(-centres.square().sum(1) / scatter)

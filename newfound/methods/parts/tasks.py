@@ -20,14 +20,23 @@ def by_task(collection: Collection, device: torch.device) -> Iterator[tuple[Task
         yield task, rows, slice(int(novel[0]), int(novel[-1]) + 1)
 
 
+def first_candidate(collection: Collection) -> int:
+    """The first category that unlabelled images may have: the first novel one, or in a mixed pile the first of all.
+    All that follow are candidates, too."""
+    return int(collection.candidates[0])
+
+
 def allowed_categories(collection: Collection) -> tuple[Tensor, Tensor]:
-    """The task [K] of each novel category, and which novel categories [n_unlabelled, K] each unlabelled image may
-    belong to: those of its own task."""
-    task_of = torch.zeros(collection.n_novel, dtype=torch.int64)
-    allowed = torch.zeros(collection.n_unlabelled, collection.n_novel, dtype=torch.bool)
-    for number, (_, rows, own) in enumerate(by_task(collection, torch.device("cpu"))):
-        task_of[own] = number
-        allowed[rows, own] = True
+    """The task [K] of each candidate, and which candidates [n_unlabelled, K] each unlabelled image may belong to: those
+    of its own task. Known categories, where they are candidates, are counted with the first task."""
+    first = first_candidate(collection)
+    n = len(collection.candidates)
+    task_of = torch.zeros(n, dtype=torch.int64)
+    allowed = torch.zeros(collection.n_unlabelled, n, dtype=torch.bool)
+    for number, task in enumerate(collection.tasks):
+        rows, own = torch.from_numpy(task.rows - collection.n_labelled), torch.from_numpy(task.candidates - first)
+        task_of[torch.from_numpy(collection.novel_of(task) - first)] = number
+        allowed[rows[:, None], own] = True
     return task_of, allowed
 
 
