@@ -32,7 +32,7 @@ from newfound.engine.loop import Engine
 from newfound.errors import UserError, in_python
 from newfound.evaluate.accuracy import clustering_accuracy
 from newfound.methods import WITH_BACKBONE, get_method
-from newfound.methods.base import run_method
+from newfound.methods.base import require_mixed, run_method
 from newfound.model import Encoder, Model, load_model
 from newfound.model.onnx import CHECKED, Written, write_onnx
 from newfound.nets.pretrained import find_backbone
@@ -66,6 +66,8 @@ class Discoverer(ClusterMixin, BaseEstimator):
     n_novel : int or "auto", default=2
         How many categories to look for among the unlabelled images. "auto" estimates it from features of a pretrained
         network (docs/count.md), or from the features given.
+    mixed : bool, default=False
+        Whether known categories may hide among the unlabelled images. Each of these then gets a known or a novel one.
     recipe : str, optional
         A recipe's name or a YAML file. By default the method's recipe for folders, with the network, the views and the
         epochs that suit the images and the device, as ``discover`` chooses them.
@@ -130,6 +132,7 @@ class Discoverer(ClusterMixin, BaseEstimator):
         method: str = "auto",
         *,
         n_novel: int | str = 2,
+        mixed: bool = False,
         recipe: str | None = None,
         settings: Mapping[str, Any] | None = None,
         time: str | float | None = None,
@@ -139,6 +142,7 @@ class Discoverer(ClusterMixin, BaseEstimator):
     ) -> None:
         self.method = method
         self.n_novel = n_novel
+        self.mixed = mixed
         self.recipe = recipe
         self.settings = settings
         self.time = time
@@ -161,6 +165,8 @@ class Discoverer(ClusterMixin, BaseEstimator):
         budget = None if self.time is None else parse_time(self.time)
         images, given, reporter = read_images(X), dict(self.settings or {}), self._reporter()
         chosen = self._choose(images, device, given)
+        if self.mixed:
+            require_mixed(chosen.method)
         settings = resolve_settings(chosen.method, chosen.recipe, chosen.changes | given)
         store = self._store(images, settings.data.size)
         _check_fits(settings, store)
@@ -173,7 +179,7 @@ class Discoverer(ClusterMixin, BaseEstimator):
         n_novel = number_given(self.n_novel)
         if n_novel is None:
             n_novel = self._count(store.take(order), numbers[order], device, seed, reporter)
-        tasks = novel_tasks(len(classes), ("", n_novel, rows))
+        tasks = novel_tasks(len(classes), ("", n_novel, rows), mixed=self.mixed)
         collection = Collection(store.take(order), numbers[order], classes, tasks)
         # The caller's random numbers go on as if nothing had been fitted.
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
@@ -356,6 +362,7 @@ class APL(Discoverer):
         n_novel: int | str = 2,
         *,
         domain: str = "auto",
+        mixed: bool = False,
         recipe: str | None = None,
         settings: Mapping[str, Any] | None = None,
         time: str | float | None = None,
@@ -365,6 +372,7 @@ class APL(Discoverer):
     ) -> None:
         self.n_novel = n_novel
         self.domain = domain
+        self.mixed = mixed
         self.recipe = recipe
         self.settings = settings
         self.time = time

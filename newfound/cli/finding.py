@@ -56,6 +56,9 @@ def discover(
     novel: Annotated[
         str | None, option(IMAGES, "How many categories to look for, or auto to estimate it.", metavar="N|auto")
     ] = None,
+    mixed: Annotated[
+        bool, option(IMAGES, "Known categories may hide in the pile: look for them there, too.", "--mixed")
+    ] = False,
     labels: Annotated[Path | None, option(IMAGES, "A CSV file image,label instead of one folder a category.")] = None,
     hold_out: Annotated[
         float | None,
@@ -102,6 +105,7 @@ def discover(
             labelled,
             unlabelled,
             n_novel=number(novel),
+            mixed=mixed,
             out=out,
             dataset=dataset,
             data=data,

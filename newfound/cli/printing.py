@@ -160,7 +160,8 @@ def print_methods(found: dict[str, dict[str, Any]], in_full: bool) -> None:
 
 def _about(about: dict[str, Any], in_full: bool) -> list[str]:
     needs = "a GPU is advised" if about["gpu"] else "needs no GPU"
-    lines = [about["reference"], f"learns from {', '.join(about['takes'])}; {needs}"]
+    takes = ", mixed piles (--mixed)" if about["mixed"] else ""
+    lines = [about["reference"], f"learns from {', '.join(about['takes'])}{takes}; {needs}"]
     figures = [_recorded(data, row, in_full) for data, row in about["recorded"].items()]
     if in_full:
         lines.append("accuracy on the unlabelled images, on record:" if figures else "no accuracy on record")

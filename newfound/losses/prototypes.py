@@ -68,10 +68,12 @@ class OnlinePrototypes(nn.Module):
         allowed: Tensor | None = None,
         epsilon: float | Tensor = 0.05,
         rounds: int = 3,
+        columns: Tensor | None = None,
     ) -> Tensor:
         """Targets [n, K] for features [n, D]: one-hot where hard, rows that sum to 1 where soft.
 
-        Hard and not balanced is the paper's arg max. Balanced targets come from Sinkhorn's iterations, soft ones that
+        Hard and not balanced is the paper's arg max. Balanced targets come from Sinkhorn's iterations, in equal
+        shares or in proportion to ``columns`` [K]; soft ones that
         are not balanced from a softmax; in both ``epsilon`` is the temperature. Euclidean distances and dot products,
         whose scale is arbitrary, are first brought to mean 0 and standard deviation 1, so ``epsilon`` is in units of
         their deviation. Where ``allowed`` [n, K] is false the target is 0; an image that may have no category has none.
@@ -79,7 +81,9 @@ class OnlinePrototypes(nn.Module):
         scores = self.similarities(features)
         if self.similarity != "cosine":
             scores = _standardised(scores, allowed)
-        targets = sinkhorn(scores, epsilon=epsilon, rounds=rounds if balanced else 0, allowed=allowed)
+        if not balanced:
+            rounds, columns = 0, None
+        targets = sinkhorn(scores, epsilon=epsilon, rounds=rounds, columns=columns, allowed=allowed)
         if soft:
             return targets
         largest = targets.argmax(dim=1, keepdim=True)

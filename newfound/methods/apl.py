@@ -16,6 +16,7 @@ from newfound.methods.parts.encoder import make_encoder
 from newfound.methods.parts.prototypical import PrototypicalSettings
 from newfound.methods.parts.representation import Representation
 from newfound.methods.parts.selftraining import self_train
+from newfound.methods.parts.tasks import first_candidate
 from newfound.methods.parts.views import check_extra_views, learner_views, make_views
 from newfound.model import Encoder, Model
 
@@ -40,6 +41,7 @@ class APL(Method):
         "Zhang et al., Automatically Discovering Novel Visual Categories with Adaptive Prototype Learning, TPAMI"
     )
     year = 2024
+    mixed = True
 
     def fit(self, collection: Collection, engine: Engine, start: Model | None = None) -> Outcome:
         return self.finish(self.represent(collection, engine, start), collection, engine)
@@ -54,7 +56,7 @@ class APL(Method):
             return outcome
         assert outcome.features is not None
         online = stage1.online_labels(outcome.features[collection.n_labelled :])
-        assignments = len(collection.classes) + online.cpu().numpy()
+        assignments = first_candidate(collection) + online.cpu().numpy()
         outcome = replace(outcome, earlier=outcome.earlier | {"online": assignments})
         return replace(outcome, assignments=assignments) if self.settings.selftraining.labels == "online" else outcome
 

@@ -44,6 +44,7 @@ class APLPlus(Method):
     Settings = APLPlusSettings
     reference = "ours: APL, with discovery as in UNO between its stages"
     year = 2026
+    mixed = True
     stretched = "discovery"
 
     def fit(self, collection: Collection, engine: Engine, start: Model | None = None) -> Outcome:

@@ -21,7 +21,7 @@ from newfound.data.collection import Collection
 from newfound.data.look import Look
 from newfound.engine.loop import Engine
 from newfound.errors import UserError
-from newfound.methods import get_method
+from newfound.methods import get_method, method_names
 from newfound.model import Model
 from newfound.model.strangeness import learn_exemplars
 
@@ -202,9 +202,18 @@ def fit_background(look: Look, *names: str) -> Fit:
     return Fit(dict.fromkeys(names, look.background), Choice("background", str(look.background), why))
 
 
+def require_mixed(method: str) -> None:
+    """Stop unless that method takes mixed piles."""
+    if not get_method(method).mixed:
+        those = ", ".join(name for name in method_names() if get_method(name).mixed)
+        raise UserError(f"--mixed: {method} finds novel categories alone; methods that find known ones, too: {those}")
+
+
 def run_method(settings: Settings, collection: Collection, engine: Engine, start: Model | None = None) -> Outcome:
     """Seed torch, fit the method of the settings, number its novel categories by size, and have its model learn to tell
     strange images."""
+    if collection.mixed:
+        require_mixed(settings.method)
     torch.manual_seed(engine.seed)
     outcome = largest_first(get_method(settings.method)(settings).fit(collection, engine, start), collection)
     return replace(outcome, test_features=learn_strangeness(outcome, collection, engine))

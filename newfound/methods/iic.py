@@ -26,3 +26,4 @@ class IIC(SwappedMethod):
     Settings = IICSettings
     reference = "Li et al., Modeling Inter-Class and Intra-Class Constraints in Novel Class Discovery, CVPR"
     year = 2023
+    mixed = True

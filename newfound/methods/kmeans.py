@@ -40,6 +40,7 @@ class KMeans(Method):
     reference = "A baseline: the simplest row of the tables of Zhang et al. (apl)"
     year = 2024
     gpu = False
+    mixed = True
 
     def fit(self, collection: Collection, engine: Engine, start: Model | None = None) -> Outcome:
         encoder = make_encoder(self.settings.network, collection, start)

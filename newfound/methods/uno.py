@@ -23,3 +23,4 @@ class UNO(SwappedMethod):
     Settings = UNOSettings
     reference = "Fini et al., A Unified Objective for Novel Class Discovery, ICCV"
     year = 2021
+    mixed = True

@@ -47,6 +47,7 @@ def discover(
     unlabelled: str | Path | None = None,
     *,
     n_novel: int | str | None = None,
+    mixed: bool = False,
     out: str | Path,
     dataset: str | None = None,
     data: str | Path | None = None,
@@ -86,6 +87,9 @@ def discover(
     number of seconds). What was chosen, and why, is in the result under "auto"; why it may not be trusted, under
     "warnings".
 
+    ``mixed`` says that known categories may hide among the unlabelled images: each is then given a known or a novel
+    category. Of a data set, half of the images of known categories are put there (docs/mixed.md).
+
     A share ``hold_out`` of the labelled images of folders (by default a twentieth, if there are 200) is not trained on:
     by them the model tells how strange an image of a category may be (docs/export.md).
 
@@ -104,6 +108,7 @@ def discover(
         unlabelled=str(unlabelled) if unlabelled else None,
         labels=str(labels) if labels else None,
         n_novel=1 if number is None and n_novel is not None else number,  # until it has been estimated
+        mixed=mixed,
         task=task,
         features=str(features) if features else None,
         ids=str(ids) if ids else None,
@@ -119,6 +124,7 @@ def discover(
         import torch
 
         from newfound.engine.device import pick_device
+        from newfound.methods.base import require_mixed
 
         place = Path(cache).absolute() if cache else default_cache()
         call = Call(source, seed, str(pick_device(device)), threads or torch.get_num_threads(), str(place))
@@ -128,6 +134,8 @@ def discover(
         chosen = choose(
             source, call.device, method=method, recipe=recipe, backbone=start, domain=domain, settings=given
         )
+        if source.mixed:
+            require_mixed(chosen.method)
         changes = backbone_changes(chosen.method, chosen.backbone, backbone_arch, bool(features), place)
         resolved = resolve_settings(chosen.method, chosen.recipe, changes | chosen.changes | given)
         fitting = get_method(chosen.method)(resolved)

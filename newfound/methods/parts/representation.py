@@ -20,7 +20,8 @@ from newfound.methods.instance.base import InstanceLearner, Looking
 from newfound.methods.instance.chosen import make_learner
 from newfound.methods.parts.labels import one_hot
 from newfound.methods.parts.prototypical import PrototypicalSettings
-from newfound.methods.parts.tasks import allowed_categories
+from newfound.methods.parts.shares import due, estimated_shares
+from newfound.methods.parts.tasks import allowed_categories, first_candidate
 from newfound.methods.parts.views import learner_views
 from newfound.model import Encoder
 from newfound.nets.heads import classifier
@@ -41,28 +42,33 @@ class Representation(Stage):
     bank: Tensor
     allowed: Tensor
     task_of: Tensor
+    shares: Tensor
 
     def __init__(self, encoder: Encoder, collection: Collection, chosen: PrototypicalSettings) -> None:
         super().__init__()
         self.encoder, self.chosen, self.plan = encoder, chosen, chosen.stage1
         self.views = learner_views(chosen.views, encoder.size, chosen.instance.learner)
         self.sampler = mixed_sampler(collection, self.plan.batch, chosen.labelled_share)
-        self.n_labelled, self.n_base, self.n_novel = collection.n_labelled, len(collection.classes), collection.n_novel
+        self.n_labelled, self.n_all = collection.n_labelled, len(collection.classes) + collection.n_novel
+        self.first, self.n_found = first_candidate(collection), len(collection.candidates)
+        self.mixed = collection.mixed
         self._epoch = 0  # for warnings alone
         self.learner: InstanceLearner | None = None
         if chosen.instance.learner != "none":
             steps = self.sampler.steps * self.plan.epochs
             self.learner = make_learner(chosen.instance.learner, encoder, chosen, steps)
         if chosen.category:
-            self.classifier = classifier(chosen.classifier, encoder.width, self.n_base + self.n_novel)
+            self.classifier = classifier(chosen.classifier, encoder.width, self.n_all)
         if self.online:
-            novel = self.classifier.rows.detach()[self.n_base :]
+            found = self.classifier.rows.detach()[self.first :]
             options = {name: getattr(chosen.prototypes, name) for name in ("momentum", "similarity", "update")}
-            self.prototypes = OnlinePrototypes(novel, **options)
+            self.prototypes = OnlinePrototypes(found, **options)
             self.register_buffer("bank", torch.zeros(collection.n_unlabelled, encoder.width))
             task_of, allowed = allowed_categories(collection)
             self.register_buffer("task_of", task_of, persistent=False)
             self.register_buffer("allowed", allowed, persistent=False)
+            if self.mixed:
+                self.register_buffer("shares", torch.full((self.n_found,), 1 / self.n_found))
 
     @property
     def online(self) -> bool:
@@ -74,6 +80,8 @@ class Representation(Stage):
 
     def before_epoch(self, epoch: int, engine: Engine) -> None:
         self._epoch = epoch
+        if self.online and self.mixed and due(epoch, self.plan.epochs):
+            self.shares.copy_(estimated_shares(self.encoder, engine))
         if epoch == 0 and self.online and self.chosen.prototypes.balance == "bank":
             images = engine.train_images.take(engine.collection.unlabelled)
             self.bank.copy_(engine.features(self.encoder, images, title="filling the bank"))
@@ -102,7 +110,7 @@ class Representation(Stage):
     def _supervised(self, batch: Batch, features: Tensor) -> Tensor:
         """The cross-entropy of labelled images alone, from features [2n, D]."""
         logits = self.classifier(features).float().unflatten(0, (2, -1))
-        truth = one_hot(batch.labels[: batch.n_known], self.n_base + self.n_novel)
+        truth = one_hot(batch.labels[: batch.n_known], self.n_all)
         return soft_cross_entropy(logits[:, : batch.n_known], truth)
 
     @torch.no_grad()
@@ -119,11 +127,17 @@ class Representation(Stage):
         """L_cls over old and new categories and L_pas, from features [2n, D] and what ``_label`` gave."""
         n, known = len(batch.labels), batch.n_known
         logits = self.classifier(features).float().unflatten(0, (2, n))
-        truth = one_hot(batch.labels[:known], self.n_base + self.n_novel)
-        features = self._labelling(features)[:, known:].flatten(0, 1)
-        novel = F.pad(targets, (self.n_base, 0)).unflatten(0, (-1, n - known))
-        labels = torch.cat([truth.expand(len(novel), -1, -1), novel], dim=1)
-        members = one_hot(targets.argmax(1), self.n_novel) if self.chosen.prototypes.follow == "hard" else targets
+        truth = one_hot(batch.labels[:known], self.n_all)
+        views = self._labelling(features)
+        features = views[:, known:].flatten(0, 1)
+        found = F.pad(targets, (self.first, 0)).unflatten(0, (-1, n - known))
+        labels = torch.cat([truth.expand(len(found), -1, -1), found], dim=1)
+        members = one_hot(targets.argmax(1), self.n_found) if self.chosen.prototypes.follow == "hard" else targets
+        if self.mixed:  # prototypes of known categories follow their labelled images, too
+            own = one_hot(batch.labels[:known], self.n_found).repeat(len(views), 1)
+            labelled = views[:, :known].flatten(0, 1)
+            features, source = torch.cat([labelled, features]), torch.cat([labelled.detach(), source])
+            members = torch.cat([own, members])
         self.prototypes.update(source, members)
         separated = self.prototypes.straight_through(features, members)
         return {"cls": soft_cross_entropy(logits, labels), "pas": separation(separated, self.task_of)}
@@ -160,6 +174,7 @@ class Representation(Stage):
         """The labels [n, K] that features [n, D] give the unlabelled images ``rows`` [n]."""
         chosen = self.chosen.prototypes
         options: dict[str, Any] = {"soft": chosen.soft, "epsilon": chosen.epsilon, "rounds": chosen.rounds}
+        options["columns"] = self.shares if self.mixed else None
         if chosen.balance == "bank":
             self.bank[rows] = source
             return self.prototypes.assign(self.bank, balanced=True, allowed=self.allowed, **options)[rows]
@@ -175,7 +190,7 @@ class Representation(Stage):
             self.learner.after_step(self.encoder, t)
 
     def warning(self, figures: dict[str, float]) -> str | None:
-        if self.online and self.n_novel > 1 and figures["label_entropy"] < COLLAPSED:
+        if self.online and self.n_found > 1 and figures["label_entropy"] < COLLAPSED:
             remedy = "prototypes.balance=bank" if self.chosen.prototypes.balance != "bank" else "prototypes.soft=true"
             return f"nearly all unlabelled images have one pseudo label; try {remedy}"
         if self.online and self._prototypes_are_one(figures["pas"]):

@@ -24,8 +24,9 @@ from newfound.methods.instance.base import InstanceLearner, Looking
 from newfound.methods.parts.encoder import make_encoder
 from newfound.methods.parts.labels import one_hot
 from newfound.methods.parts.outcome import read_outcome
+from newfound.methods.parts.shares import due, estimated_shares
 from newfound.methods.parts.supervised import Supervised
-from newfound.methods.parts.tasks import allowed_categories, masked_logits, novel_names
+from newfound.methods.parts.tasks import allowed_categories, first_candidate, masked_logits, novel_names
 from newfound.methods.parts.views import check_extra_views, make_views
 from newfound.methods.parts.votes import votes
 from newfound.model import Encoder, Model
@@ -90,12 +91,14 @@ class SwappedSettings(DiscoverySettings):
 
 class SwappedPrediction(Stage):
     """One softmax over known and novel categories for each head. A labelled image has its label; an unlabelled view has
-    the balanced assignment of the other whole view, and extra views have both whole views'. A self-supervised learner
-    may learn beside it."""
+    the balanced assignment of the other whole view, and extra views have both whole views'. In a mixed pile the
+    assignment is over known and novel categories, in proportion to what they are thought to have of it. A
+    self-supervised learner may learn beside it."""
 
     name = "discovery"
     allowed: Tensor
     head_loss: Tensor
+    shares: Tensor
 
     def __init__(
         self,
@@ -117,7 +120,10 @@ class SwappedPrediction(Stage):
         if chosen.heads.over:
             self.over_heads = self._make_heads(chosen.heads.over)
         self.register_buffer("head_loss", torch.zeros(chosen.heads.count))
+        self.mixed, self.first = collection.mixed, first_candidate(collection)
         self.register_buffer("allowed", allowed_categories(collection)[1], persistent=False)
+        if self.mixed:
+            self.register_buffer("shares", torch.full((self.n_base + self.n_novel,), 1 / (self.n_base + self.n_novel)))
 
     def _make_heads(self, each: int) -> NovelHeads:
         """Heads with ``each`` prototypes for every novel category."""
@@ -130,6 +136,8 @@ class SwappedPrediction(Stage):
 
     def before_epoch(self, epoch: int, engine: Engine) -> None:
         self.head_loss.zero_()
+        if self.mixed and due(epoch, self.plan.epochs):
+            self.shares.copy_(estimated_shares(self.encoder, engine))
 
     def step(self, batch: Batch, t: Tensor) -> dict[str, Tensor]:
         crops: Crops = batch.views
@@ -152,12 +160,12 @@ class SwappedPrediction(Stage):
                 *self._predict(self.over_heads, self.chosen.heads.over, known, whole, extra, batch)
             ).mean()
         loss = torch.stack(list(parts.values())).mean()
-        if self.chosen.inter:
+        if self.chosen.inter and not self.mixed:  # a mixed pile has images of the labelled ones' categories
             parts["inter"] = inter_class(logits[:, :, : batch.n_known], logits[:, :, batch.n_known :])
             loss = loss - self.chosen.inter * parts["inter"]
         if self.chosen.intra:
             of_known = intra_class(logits[:, :, : batch.n_known, : self.n_base])
-            parts["intra"] = of_known + intra_class(logits[:, :, batch.n_known :, self.n_base :])
+            parts["intra"] = of_known + intra_class(logits[:, :, batch.n_known :, self.first :])
             loss = loss + self.chosen.intra * parts["intra"]
         if self.learner:
             parts |= self.learner.loss(self.encoder, whole, crops, looked, t, extra) | looked.figures()
@@ -179,11 +187,23 @@ class SwappedPrediction(Stage):
         cosines = cosines.unflatten(1, (-1, n))
         logits = torch.cat([known.expand(len(cosines), -1, -1, -1), cosines / chosen.temperature], -1)
         with torch.no_grad():
-            allowed = self.allowed[batch.index[first:] - self.n_labelled].repeat_interleave(each, 1)
-            novel = sinkhorn(cosines[:, :2, first:], epsilon=chosen.epsilon, rounds=chosen.rounds, allowed=allowed)
-            truth = one_hot(batch.labels[:first], logits.shape[-1]).expand(*novel.shape[:2], -1, -1)
-            targets = torch.cat([truth, F.pad(novel, (self.n_base, 0))], 2)
+            allowed, columns = self.allowed[batch.index[first:] - self.n_labelled], None
+            similarity = cosines[:, :2, first:]
+            if self.mixed:
+                of_known = known[:2, first:] * chosen.temperature
+                similarity = torch.cat([of_known.expand(len(cosines), -1, -1, -1), similarity], -1)
+                columns = self._each(self.shares, each)
+                columns[self.n_base :] /= each
+            allowed = self._each(allowed, each)
+            found = sinkhorn(similarity, epsilon=chosen.epsilon, rounds=chosen.rounds, columns=columns, allowed=allowed)
+            truth = one_hot(batch.labels[:first], logits.shape[-1]).expand(*found.shape[:2], -1, -1)
+            targets = torch.cat([truth, F.pad(found, (self.first, 0))], 2)
         return logits, targets
+
+    def _each(self, of_candidates: Tensor, each: int) -> Tensor:
+        """What holds of candidates [..., K], for the outputs of heads that have ``each`` for a novel category."""
+        known, novel = of_candidates.split([of_candidates.shape[-1] - self.n_novel, self.n_novel], -1)
+        return torch.cat([known, novel.repeat_interleave(each, -1)], -1)
 
     def after_step(self, t: Tensor) -> None:
         """Bring all prototypes back to unit length."""
@@ -205,10 +225,13 @@ class SwappedPrediction(Stage):
         found = read_outcome(Model(self.encoder, head, *names, method=self.chosen.method), collection, engine)
         assert found.features is not None
         with torch.no_grad():
-            cosines = self.heads.eval()(found.features[self.n_labelled :])
-            probabilities = masked_logits(cosines / self.chosen.heads.temperature, self.allowed).softmax(-1)
+            pile = found.features[self.n_labelled :]
+            logits = self.heads.eval()(pile) / self.chosen.heads.temperature
+            if self.mixed:
+                logits = torch.cat([self.known(pile).expand(len(logits), -1, -1), logits], -1)
+            probabilities = masked_logits(logits, self.allowed).softmax(-1)
             voted = votes(probabilities, lead).masked_fill(~self.allowed, -1).argmax(1)
-        return replace(found, earlier={"votes": self.n_base + voted.cpu().numpy()})
+        return replace(found, earlier={"votes": self.first + voted.cpu().numpy()})
 
 
 class SwappedMethod(Method):
