@@ -47,6 +47,7 @@ from newfound.trust.gauges import gauge
 from newfound.trust.rehearsal import rehearse
 from newfound.trust.reject import calibrate, require_calibrated
 from newfound.trust.warnings import doubts
+from newfound.trust.within import share_within
 
 
 class _PythonReporter(Reporter):
@@ -194,6 +195,8 @@ class Discoverer(ClusterMixin, BaseEstimator):
         method = get_method(planned.settings.method)(planned.settings)
         rehearsal = rehearse(collection, outcome, method, seed)
         self.trust_ = gauge(collection, outcome, method, seed)
+        if (within := share_within(collection, outcome, seed)) is not None:
+            self.trust_["within"] = within
         outcome = calibrated(collection, outcome, rehearsal)
         self.calibrated_ = outcome.calibrated
         self._adopt(outcome.model, names)

@@ -103,6 +103,18 @@ def evaluate_unlabelled(categories_predicted: Sequence[str], truth: Sequence[str
     return {**figures, "images": len(known), "classes": len(set(categories))}
 
 
+def evaluate_mixed(categories_predicted: Sequence[str], truth: Sequence[str | None], known: Sequence[str]) -> Figures:
+    """The shares of "old", "new" and "all" images [N] of a mixed pile that are right, under one matching of predicted
+    with true categories, known and novel alike: the protocol of Vaze et al. (2022).
+
+    A known category may be matched with another than itself. Images whose truth is None are left out.
+    """
+    counted = [(p, t) for p, t in zip(categories_predicted, truth, strict=True) if t is not None]
+    predicted, categories = zip(*counted, strict=True)
+    numbers = _numbers(predicted, _numbering(predicted)), _numbers(categories, _numbering(categories, known))
+    return single(*numbers, len(known))
+
+
 def evaluate_test(
     logits: np.ndarray,
     classes: Sequence[str],

@@ -51,6 +51,7 @@ def gather(run: Run, kept: Kept | None) -> dict[str, Any]:
     content |= {
         "counts": result.get("images"),
         "novel": len(novel),
+        "mixed": {"old": int((assignments < len(known)).sum())} if run.call.source.mixed else None,
         "known": {"n": len(known), "names": fitted(known[:200], 20_000)},
         "confidence": float(confidence.mean()),
         "calibrated": bool(_part(result, "confidence").get("calibrated")),

@@ -8,7 +8,8 @@ function glance() {
   byId("headline").textContent = count(novel, "new category", "new categories");
   document.title = `newfound: ${count(novel, "new category", "new categories")}`;
   byId("subline").textContent = `found among ${images(n ?? pile.of)} that nobody had labelled, with the help of ` +
-    `${images(counts ? counts.labelled : 0)} of ${count(known.n, "known category", "known categories")}.`;
+    `${images(counts ? counts.labelled : 0)} of ${count(known.n, "known category", "known categories")}.` +
+    (content.mixed ? ` ${images(content.mixed.old)} of the pile ${content.mixed.old === 1 ? "was" : "were"} given a known category.` : "");
   const doubts = content.warnings;
   byId("warnings").hidden = !doubts.length;
   if (doubts.length) byId("warnings").append(el("b", {}, "Look with care"), el("ul", {}, ...doubts.map((doubt) => named(doubt, "li"))));

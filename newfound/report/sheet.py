@@ -19,11 +19,14 @@ COLOURS = 256
 
 
 def contact_sheet(collection: Collection, assignments: np.ndarray, confidence: np.ndarray) -> Image.Image:
-    """A picture with a row for each category an image may have: the images [n_unlabelled] assigned to it, surest
-    first."""
+    """A picture with a row for each novel category, and then for each known one that images were assigned to: these
+    images [n_unlabelled], surest first."""
     width, height = _shown_size(*collection.train.shape[1:])
     cell_height, cell_width = height + GAP, width + GAP
-    shown = collection.candidates[:ROWS]
+    n_known = len(collection.classes)
+    known = collection.candidates[collection.candidates < n_known]
+    novel = collection.candidates[len(known) :]
+    shown = np.concatenate([novel, known[np.isin(known, assignments)]])[:ROWS]
     sheet = Image.new("RGB", (COLUMNS * cell_width + GAP, len(shown) * cell_height + GAP), (128, 128, 128))
     for row, category in enumerate(shown):
         members = np.flatnonzero(assignments == category)

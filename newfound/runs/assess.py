@@ -21,7 +21,7 @@ from newfound.report.keep import read_kept
 from newfound.report.page import write_page
 from newfound.runfolder import Run
 from newfound.runs.discovery import read_call
-from newfound.runs.figures import evaluate_run
+from newfound.runs.figures import compare_mixed, evaluate_run
 
 
 def assess(folder: Path, answers: Path | None, *, device: str, reporter: Reporter) -> dict[str, Any]:
@@ -48,9 +48,14 @@ def _against_file(run: Run, answers: Path) -> dict[str, Any]:
     rows = run.read_assignments()
     truth = read_answers(answers, tuple(row["image"] for row in rows))
     found = [row["category"] for row in rows]
-    figures: dict[str, Any] = {"unlabelled": evaluate_unlabelled(found, truth)}
+    known = run.read_result()["known"]
+
+    def compare(found: list[str]) -> dict[str, Any]:
+        return evaluate_unlabelled(found, truth) | compare_mixed(run.call.source.mixed, found, truth, known)
+
+    figures: dict[str, Any] = {"unlabelled": compare(found)}
     if all(row.get("plain") for row in rows):
-        figures["earlier"] = {"plain": evaluate_unlabelled([row["plain"] for row in rows], truth)}
+        figures["earlier"] = {"plain": compare([row["plain"] for row in rows])}
     return figures | {"confusion": {"unlabelled": count_pairs(found, truth)}}
 
 

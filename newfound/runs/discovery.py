@@ -304,6 +304,7 @@ def _trust(run: Run, reading: Reading, outcome: Any, reporter: Reporter) -> tupl
     from newfound.trust.gauges import gauge
     from newfound.trust.rehearsal import rehearse
     from newfound.trust.warnings import doubts
+    from newfound.trust.within import share_within
 
     result: dict[str, Any] = {"auto": [to_mapping(choice) for choice in run.auto], "warnings": list(run.warnings)}
     if run.counted is not None:
@@ -313,6 +314,8 @@ def _trust(run: Run, reading: Reading, outcome: Any, reporter: Reporter) -> tupl
         method = get_method(run.settings.method)(run.settings)
         rehearsal = rehearse(collection, outcome, method, run.call.seed)
         result["trust"] = gauge(collection, outcome, method, run.call.seed)
+        if (within := share_within(collection, outcome, run.call.seed)) is not None:
+            result["trust"]["within"] = within
         found = doubts(collection, outcome, result["trust"], rehearsal).values()
         for warning in found:
             reporter.warn(warning)

@@ -30,7 +30,8 @@ def evaluate_run(outcome: Outcome, reading: Reading, engine: Engine) -> dict[str
     tasks = {task.name: task.rows - first for task in reading.collection.tasks}
 
     def compare(found: np.ndarray) -> dict[str, Any]:
-        return evaluate_tasks([model.classes[i] for i in found], answers.unlabelled or (), tasks)
+        names, truth = [model.classes[i] for i in found], answers.unlabelled or ()
+        return evaluate_tasks(names, truth, tasks) | compare_mixed(reading.collection.mixed, names, truth, model.known)
 
     figures: dict[str, Any] = {"unlabelled": compare(outcome.assignments)}
     confusion = {"unlabelled": count_pairs([model.classes[i] for i in outcome.assignments], answers.unlabelled)}
@@ -48,6 +49,19 @@ def evaluate_run(outcome: Outcome, reading: Reading, engine: Engine) -> dict[str
         )
         confusion["test"] = count_pairs([model.classes[i] for i in logits.argmax(1)], answers.test)
     return figures | {"confusion": confusion}
+
+
+def compare_mixed(
+    mixed: bool, found: Sequence[str], truth: Sequence[str | None], known: Sequence[str]
+) -> dict[str, Any]:
+    """What a mixed pile has beside the figures of every pile: the shares of right images among "old" and "new" ones,
+    where the categories ``found`` [N] and the ``truth`` [N] are given by name."""
+    from newfound.evaluate.protocol import evaluate_mixed
+
+    if not mixed:
+        return {}
+    shares = evaluate_mixed(found, truth, known)
+    return {name: shares[name] for name in ("old", "new")}
 
 
 def _neighbours(model: Any, features: Any, labels: Any, seen: Any, truth: Sequence[str | None]) -> dict[str, Any]:

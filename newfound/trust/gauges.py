@@ -30,11 +30,11 @@ def gauge(collection: Collection, outcome: Outcome, method: Method, seed: int) -
     images that k-means on the plain features of the network groups alike.
     """
     gauges = {}
-    first, k = collection.n_labelled, len(collection.candidates)
+    first, k = collection.n_labelled, collection.n_novel
     rng = np.random.default_rng([seed, 0x7B57])
     before = found_in(outcome)
     if before is not None and k > 1 and collection.n_unlabelled >= 2 * k:
-        gauges["stability"] = _stability(before[first:], outcome.assignments, k, method, rng)
+        gauges["stability"] = _stability(before, collection, outcome.assignments, method, rng)
     if (pair := least_parted(collection, outcome)) is not None:
         gauges["parted"] = pair[0]
     if "plain" in outcome.earlier:
@@ -52,10 +52,18 @@ def found_in(outcome: Outcome) -> Tensor | None:
     return outcome.features if before is None else before
 
 
-def _stability(pile: Tensor, found: np.ndarray, k: int, method: Method, rng: np.random.Generator) -> float:
-    part = rng.permutation(len(pile))[: min(MAX_IMAGES, max(k, len(pile) * 4 // 5))]
-    again = method.cluster(pile[torch.from_numpy(part).to(pile.device)], k, int(rng.integers(2**31)))
-    return float(adjusted_rand_score(found[part], again.cpu().numpy()))
+def _stability(
+    features: Tensor, collection: Collection, found: np.ndarray, method: Method, rng: np.random.Generator
+) -> float:
+    first, k = collection.n_labelled, len(collection.candidates)
+    part = rng.permutation(len(found))[: min(MAX_IMAGES, max(k, len(found) * 4 // 5))]
+    rows, known = first + part, None
+    if collection.mixed:
+        rows, known = np.concatenate([np.arange(first), rows]), torch.from_numpy(collection.labels[:first])
+        known = known.to(features.device)
+    some = features[torch.from_numpy(rows).to(features.device)]
+    again = method.cluster(some, k, int(rng.integers(2**31)), *([] if known is None else [known]))
+    return float(adjusted_rand_score(found[part], again[-len(part) :].cpu().numpy()))
 
 
 def least_parted(collection: Collection, outcome: Outcome) -> tuple[float, int, int] | None:

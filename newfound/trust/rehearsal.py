@@ -39,12 +39,12 @@ def rehearse(collection: Collection, outcome: Outcome, method: Method, seed: int
     """Hide a third of the known categories in the pile, find them by what the others say, and so on by turns.
 
     Hidden categories are as large as those of the pile are on average, so that the task is about as hard. None where
-    that is impossible: labels have trained the network, the method has no rehearsal, there is one known category, or
-    the collection is several tasks.
+    that is impossible: labels have trained the network, the method has no rehearsal, there is one known category, the
+    collection is several tasks, or it is a mixed pile, in which known categories are no secret.
     """
     first, k = collection.n_labelled, len(collection.candidates)
     labels, n = collection.labels[:first], len(collection.classes)
-    if outcome.backbone_features is None or n < 2 or len(collection.tasks) > 1 or collection.n_novel < k:
+    if outcome.backbone_features is None or n < 2 or len(collection.tasks) > 1 or collection.mixed:
         return None
     features, rng = outcome.backbone_features.cpu().float(), np.random.default_rng([seed, 0x4E4])
     size = max(2, min(first // n, collection.n_unlabelled // k, MAX_IMAGES // max(n, k)))

@@ -10,6 +10,8 @@ from newfound.trust.gauges import least_parted
 from newfound.trust.merged import merged
 from newfound.trust.rehearsal import Rehearsal
 
+WITHIN = 0.15
+"""The share of the pile within known categories from which a warning is due: docs/mixed.md."""
 FEW, FEW_KNOWN, STRAY = 10, 5, 2
 """Images of a category in the pile and of a known one below which, of a found one up to which, a warning is due."""
 STABLE, REHEARSED, PARTED = 0.7, 0.7, 0.65
@@ -29,6 +31,11 @@ def doubts(
     if collection.n_unlabelled < FEW * collection.n_novel:
         few = f"{collection.n_unlabelled} images for {collection.n_novel} categories"
         warnings["few"] = f"the pile has {few}: with fewer than {FEW} a category many will be wrong"
+    if not collection.mixed and gauges.get("within", 0) >= WITHIN:
+        warnings["within"] = (
+            f"about {gauges['within']:.0%} of the pile lies within known categories, and all of it was given novel "
+            "ones: if known categories may hide in the pile, run again with --mixed"
+        )
     poor, learns = int((known < FEW_KNOWN).sum()), outcome.backbone_features is None
     if len(known) == 1 and outcome.taught:
         warnings["one known"] = (
@@ -70,8 +77,8 @@ def doubts(
     if (empty := int((novel == 0).sum())) > 0:
         some = "1 novel category is" if empty == 1 else f"{empty} novel categories are"
         warnings["empty"] = f"{some} empty: train longer, take another method, or look for fewer categories"
-    if learns and collection.n_novel > 2 and 2 * sizes.max() > collection.n_unlabelled:
-        share = f"{sizes.max() / collection.n_unlabelled:.0%} of the pile"
-        name = names[collection.candidates[sizes.argmax()]]
+    if learns and collection.n_novel > 2 and 2 * novel.max() > collection.n_unlabelled:
+        share = f"{novel.max() / collection.n_unlabelled:.0%} of the pile"
+        name = names[len(collection.classes) + novel.argmax()]
         warnings["largest"] = f"{name} has {share}: it may be several categories that were not parted"
     return warnings

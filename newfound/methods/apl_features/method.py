@@ -69,7 +69,7 @@ class FeatureAPL(Method):
         spread = project.linear(inputs).detach()
         white = F.normalize(spread)
         assigned = find(white, single, "whitened", "clustering whitened features")
-        if chosen.cluster.algorithm != "kmeans" and not collection.mixed:
+        if chosen.cluster.algorithm != "kmeans":
             assigned = find(spread, chosen.cluster, "clusters", "agreeing on clusters")
 
         n = n_known + collection.n_novel
