@@ -62,7 +62,7 @@ def test_fit_warns_where_the_categories_may_not_be_trusted_and_keeps_the_gauges(
     alike[labels < 0] = 100  # nothing to part
     with pytest.warns(UserWarning, match="a clustering of a part of the pile agrees little"):
         model = Discoverer("kmeans", n_novel=5, settings=QUICK).fit(alike, labels)
-    assert set(model.trust_) <= {"stability", "parted", "rehearsal"}
+    assert set(model.trust_) <= {"stability", "parted", "rehearsal", "within"}
     assert model.trust_["stability"] < 0.7
 
 

@@ -42,3 +42,15 @@ def test_one_cluster_and_as_many_as_features_work():
     features, _ = directions(2, 0.1, k=3, each=3)
     assert consensus(features, 1).labels.unique().tolist() == [0]
     assert len(consensus(features, 9).labels) == 9
+
+
+def test_known_categories_are_the_first_clusters_and_keep_their_labelled_features():
+    features, truth = directions(3, 0.1, k=6, each=20)
+    order = torch.cat([torch.arange(120)[(truth < 3) & (torch.arange(120) % 2 == 0)]])
+    rest = torch.tensor(sorted(set(range(120)) - set(order.tolist())))
+    rows = torch.cat([order, rest])
+    found = consensus(features[rows], 6, known=truth[order]).labels
+    assert torch.equal(found[:30], truth[order])
+    assert clustering_accuracy(found.numpy(), truth[rows].numpy()) > 0.97
+    old = truth[rest] < 3
+    assert (found[30:][old] == truth[rest][old]).float().mean() > 0.95

@@ -285,3 +285,32 @@ def test_known_categories_may_be_candidates_and_novel_ones_of_one_task_alone():
         collection(([2, 3], [2]), ([4], [2]))
     with pytest.raises(ValueError, match="counted after the known ones, task after task"):
         collection(([2, 3, 4], [3]))
+
+
+def test_in_a_mixed_pile_known_categories_are_candidates_of_every_task(pool):
+    plain, mixed = read(pool).collection, read(pool, mixed=True).collection
+    assert (plain.mixed, mixed.mixed) == (False, True)
+    assert plain.candidates.tolist() == [3, 4, 5]
+    assert mixed.candidates.tolist() == [0, 1, 2, 3, 4, 5]
+    assert mixed.n_novel == 3
+    assert mixed.fingerprint() != plain.fingerprint()
+    tasks = read(pool, mixed=True, n_novel={"letters": 2, "runes": 2}).collection.tasks
+    assert [task.candidates.tolist() for task in tasks] == [[0, 1, 2, 3, 4], [0, 1, 2, 5, 6]]
+
+
+def test_some_known_categories_as_candidates_are_refused(pool):
+    collection = read(pool).collection
+    task = dataclasses.replace(collection.tasks[0], candidates=np.array([1, 3, 4, 5]))
+    with pytest.raises(ValueError, match="all known categories"):
+        dataclasses.replace(collection, tasks=(task,))
+
+
+def test_half_of_each_known_digit_goes_into_a_mixed_pile():
+    plain, mixed = read_digits(0), read_digits(0, mixed=True)
+    before, after = (np.bincount(r.collection.labels[: r.collection.n_labelled]) for r in (plain, mixed))
+    assert after.tolist() == [-(-n // 2) for n in before]
+    hidden = [name for name in mixed.answers.unlabelled if int(name) % 2 == 0]
+    assert len(hidden) == sum(before) - sum(after)
+    assert not set(mixed.names.labelled) & set(mixed.names.unlabelled)
+    assert {*mixed.names.labelled, *mixed.names.unlabelled} == {*plain.names.labelled, *plain.names.unlabelled}
+    assert read_digits(1, mixed=True).names.labelled != mixed.names.labelled

@@ -139,3 +139,20 @@ def test_folders_are_read_with_the_number_asked_for(tmp_path):
     collection = source.read(REQUEST).collection
     assert (collection.n_labelled, collection.n_unlabelled, collection.n_novel) == (1, 2, 2)
     assert collection.train.shape == (3, 8, 8)
+
+
+def test_a_data_set_without_a_mixed_pile_refuses_mixed():
+    message = refusal(dataset="omniglot", data="root", mixed=True)
+    assert message.startswith("mixed: the data set omniglot has no mixed pile; those that have: digits, ")
+    assert "cifar10" in message
+
+
+@pytest.mark.parametrize(("name", "labelled"), [("cifar100", 80), ("cifar100-rehearsal", 64)])
+def test_half_of_the_known_images_go_into_the_pile_of_a_mixed_data_set(tmp_path, monkeypatch, name, labelled):
+    write_cifar100(tmp_path)
+    layout = dataclasses.replace(cifar.CIFAR100, train_per_class=2, test_per_class=1)
+    shrink(monkeypatch, cifar, layout=layout)
+    collection = Source(dataset=name, data=str(tmp_path), mixed=True).read(REQUEST).collection
+    assert collection.n_labelled == labelled
+    assert collection.mixed
+    assert collection.n_unlabelled == 200 - labelled if name == "cifar100" else 160 - labelled

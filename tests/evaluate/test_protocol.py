@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from reference import matching
 
 from newfound.errors import UserError
-from newfound.evaluate.protocol import evaluate_test, evaluate_unlabelled, protocols
+from newfound.evaluate.protocol import evaluate_mixed, evaluate_test, evaluate_unlabelled, protocols
 
 
 def outputs(predicted, among, second=None):
@@ -173,3 +173,14 @@ def test_test_images_are_evaluated_by_name():
 def test_logits_of_another_shape_are_refused():
     with pytest.raises(ValueError, match=r"need logits of shape \(1, 3\), got \(1, 2\)"):
         evaluate_test(np.zeros((1, 2)), ["cat"], 2, ["cat"], np.array([0]), ["dog"])
+
+
+def test_a_mixed_pile_has_one_matching_over_known_and_novel_categories():
+    truth = ["cat", "cat", "cat", "dog", "dog", "x", "x", "y", "y", None]
+    found = ["cat", "cat", "novel-1", "dog", "cat", "novel-1", "novel-1", "novel-2", "dog", "cat"]
+    # cat means cat, dog dog, novel-1 x, novel-2 y.
+    expected = {"old": 3 / 5, "new": 3 / 4, "all": 6 / 9}
+    assert evaluate_mixed(found, truth, ("cat", "dog")) == pytest.approx(expected)
+    swapped = [{"cat": "dog", "dog": "cat"}.get(name, name) for name in found]
+    assert evaluate_mixed(swapped, truth, ("cat", "dog")) == pytest.approx(expected)
+    assert evaluate_mixed(["cat"], ["cat"], ("cat",))["new"] is None
