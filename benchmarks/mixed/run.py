@@ -5,14 +5,14 @@
 
 A draw takes ten known categories among CIFAR-100's classes 0 to 79 and ten novel ones among 80 to 99, and makes three
 piles of them: 200 known images among 500 novel ones, known images alone, and novel ones alone. Known categories have 50
-labelled images each. apl-features runs on each pile, on the first with all seeds, on the others with one. Choices were made with --rehearse on the draws from 100 on, whose
-novel categories are among the classes 0 to 79, too. Of the digits half of the even ones are in the pile.
+labelled images each. apl-features runs on each pile, on the first with all seeds, on the others with one. Choices were
+made with --rehearse on the draws from 100 on, whose novel categories are among the classes 0 to 79, too. Of the digits
+half of the even ones are in the pile.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -128,34 +128,32 @@ def main() -> None:
     torch.set_num_threads(1)
     whole = read_cifar100(options.data, 0)
     runs: dict[str, dict[str, list[dict[str, Any]]]] = {}
+    settings = {name: resolve_settings(name, f"{name}-digits", {}) for name in options.digits}
+    record = {
+        "data": f"CIFAR-100, {KNOWN} known and {NOVEL} novel classes; scikit-learn's digits",
+        "runs": runs,
+        **begin(settings=settings | {METHOD: resolve_settings(METHOD, METHOD, {})}, seed=options.seeds),
+    }
 
     def add(pile: str, reading: Reading, method: str, seed: int, **more: Any) -> None:
         way = "--mixed" if reading.collection.mixed else "without"
         found = more | run_one(reading, method, seed, options.cache)
         runs.setdefault(pile, {}).setdefault(way, []).append(found)
         print(pile, way, found, flush=True)
+        if not options.print:
+            write(RECORD, record)
 
-    for number in options.draws:
-        for pile in PILES:
-            for mixed in (True, False):
-                reading = draw(whole, number, pile, mixed=mixed, rehearse=options.rehearse)
-                for seed in options.seeds if pile == next(iter(PILES)) else options.seeds[:1]:
+    for pile in PILES:
+        for number in options.draws:
+            for seed in options.seeds if pile == next(iter(PILES)) else options.seeds[:1]:
+                for mixed in (True, False):
+                    reading = draw(whole, number, pile, mixed=mixed, rehearse=options.rehearse)
                     add(pile, reading, METHOD, seed, draw=number)
     for method in options.digits:
         for seed in options.seeds:
             for mixed in (True, False):
                 add(f"digits, {method}", digits(seed, mixed=mixed), method, seed)
-    methods = {name: resolve_settings(name, f"{name}-digits", {}) for name in options.digits}
-    record = {
-        "data": f"CIFAR-100, {KNOWN} known and {NOVEL} novel classes; scikit-learn's digits",
-        "runs": runs,
-        **begin(settings=methods | {METHOD: resolve_settings(METHOD, METHOD, {})}, seed=options.seeds),
-    }
     print(table(record))
-    if not options.print:
-        write(RECORD, record)
-    else:
-        print(json.dumps(record["runs"]))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from newfound.data.collection import Collection
 from newfound.methods.base import Outcome
 from newfound.trust.gauges import found_in
 
-TIMES, STARTS = 2, 3
+TIMES, STARTS = 3, 3
 """How many clusters there may be for each novel category beside the known ones, so that one that was cut out of the
 rest does not pass for known; and starts of the clustering."""
 MAX_IMAGES = 5000
