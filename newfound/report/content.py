@@ -51,7 +51,7 @@ def gather(run: Run, kept: Kept | None) -> dict[str, Any]:
     content |= {
         "counts": result.get("images"),
         "novel": len(novel),
-        "mixed": {"old": int((assignments < len(known)).sum())} if run.call.source.mixed else None,
+        "mixed": _mixed(assignments[assignments < len(known)]) if run.call.source.mixed else None,
         "known": {"n": len(known), "names": fitted(known[:200], 20_000)},
         "confidence": float(confidence.mean()),
         "calibrated": bool(_part(result, "confidence").get("calibrated")),
@@ -66,6 +66,11 @@ def gather(run: Run, kept: Kept | None) -> dict[str, Any]:
         "skipped": _skipped(run),
     }  # fmt: skip
     return content
+
+
+def _mixed(known: np.ndarray) -> dict[str, int]:
+    """What is said of a mixed pile, of whose images those with the known categories ``known`` [n] were given such."""
+    return {"old": len(known), "categories": len(np.unique(known))}
 
 
 def _choices(found: Any) -> list[list[str]]:

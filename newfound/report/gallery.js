@@ -33,7 +33,7 @@ function gallery() {
     const wanted = search.value.trim().toLowerCase();
     const text = (i) => [label(i), ...categories[i].truth.map(([name]) => name)].join("\n").toLowerCase();
     listed = categories.map((_, i) => i).filter((i) => !wanted || text(i).includes(wanted)).sort(ORDERS[order.value] ?? ORDERS["largest first"]);
-    const all = content.mixed ? content.novel + content.known.n : content.novel;
+    const all = content.novel + (content.mixed ? content.mixed.categories : 0);
     const beyond = all - categories.length;
     said.textContent = `${whole.format(listed.length)} of ${whole.format(all)}` + (beyond > 0 ? ` (the ${whole.format(categories.length)} largest can be shown)` : "");
     byId("cards").replaceChildren();

@@ -19,7 +19,7 @@ from newfound.files import write_bytes
 from newfound.progress import Reporter
 from newfound.report.sprites import Sheets, is_picture, make_sheets
 from newfound.report.tsne import MOST_POINTS, draw_map, sample_points
-from newfound.report.typical import choose_gallery, closeness, gallery_size
+from newfound.report.typical import choose_gallery, closeness, gallery_size, told_of
 from newfound.runfolder import Run
 
 NAME = "report.safetensors"
@@ -71,7 +71,7 @@ def keep(
     first, seed = collection.n_labelled, run.call.seed
     labels = torch.from_numpy(collection.labels[:first])
     near = closeness(features, labels, assignments, len(collection.classes), collection.n_novel)
-    shown = largest(assignments, collection.candidates)
+    shown = largest(assignments, told_of(collection, assignments))
     points = sample_points(assignments, MOST_POINTS, seed)
     images, typical, doubtful = choose_images(assignments, confidence, near.own, shown, points, seed)
     positions = draw_map(features[first:][torch.from_numpy(points).to(features.device)], seed, reporter)

@@ -7,6 +7,7 @@ import torch
 from PIL import Image
 
 from newfound.data.collection import Collection
+from newfound.report.typical import told_of
 
 COLUMNS = 12
 ROWS = 100
@@ -23,10 +24,8 @@ def contact_sheet(collection: Collection, assignments: np.ndarray, confidence: n
     images [n_unlabelled], surest first."""
     width, height = _shown_size(*collection.train.shape[1:])
     cell_height, cell_width = height + GAP, width + GAP
-    n_known = len(collection.classes)
-    known = collection.candidates[collection.candidates < n_known]
-    novel = collection.candidates[len(known) :]
-    shown = np.concatenate([novel, known[np.isin(known, assignments)]])[:ROWS]
+    told = told_of(collection, assignments)
+    shown = np.roll(told, -int((told < len(collection.classes)).sum()))[:ROWS]  # the novel ones first
     sheet = Image.new("RGB", (COLUMNS * cell_width + GAP, len(shown) * cell_height + GAP), (128, 128, 128))
     for row, category in enumerate(shown):
         members = np.flatnonzero(assignments == category)

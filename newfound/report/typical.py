@@ -9,11 +9,20 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from newfound.data.collection import Collection
+
 NEAREST = 2
 """Novel categories that are told of each category; trust/near.py tells the known ones."""
 CHUNK = 8192
 SURE = 0.99
 """Confidence above which an image is not called doubtful: it is shown as over 99 %."""
+
+
+def told_of(collection: Collection, assignments: np.ndarray) -> np.ndarray:
+    """The categories that a person is told of, rising: all novel ones, and known ones that images [n_unlabelled] were
+    given."""
+    candidates = collection.candidates
+    return candidates[(candidates >= len(collection.classes)) | np.isin(candidates, assignments)]
 
 
 @dataclass(frozen=True)
