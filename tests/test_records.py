@@ -129,7 +129,7 @@ def test_the_page_of_the_folders_is_what_the_record_says(monkeypatch):
 
 def test_the_page_of_trust_is_what_the_records_say(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "trust"))
-    for name in ("page", "pools", "look", "reject", "gauges", "confidence"):
+    for name in ("page", "pools", "look", "reject", "gauges", "confidence", "within"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     import page
 
@@ -192,3 +192,15 @@ def test_the_notebook_has_the_rehearsals_figures():
         assert [len(found) for found in columns] == counts, begin
         for name, found in zip(names, columns, strict=True):
             assert set(found) <= accuracies(name), name
+
+
+def test_the_page_of_mixed_piles_has_the_table_of_its_record(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "mixed"))
+    monkeypatch.delitem(sys.modules, "run", raising=False)
+    import run
+
+    record = json.loads((ROOT / "benchmarks" / "mixed" / "record.json").read_text())
+    assert run.table(record) in (ROOT / "docs" / "mixed.md").read_text()
+    assert not record["commit"].endswith("+")
+    first = record["runs"]["known among novel"]
+    assert [(one["draw"], one["seed"]) for one in first["--mixed"]] == [(d, s) for d in range(3) for s in range(2)]
