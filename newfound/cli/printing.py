@@ -130,8 +130,8 @@ def print_figures(figures: dict[str, Any]) -> None:
         line = "unlabelled images: accuracy {accuracy:.1%}, NMI {nmi:.3f}, ARI {ari:.3f}".format(**found)
         print(f"{line} ({found['images']:,} images with an answer)")
         if "old" in found:
-            shares = "  ".join(f"{k} {found[k]:.1%}" if found[k] is not None else f"{k} -" for k in ("old", "new"))
-            print(f"of known and of novel categories: {shares}")
+            old, new = (f"{found[part]:.1%}" if found[part] is not None else "-" for part in ("old", "new"))
+            print(f"of images of known categories (old) {old} are right, of novel ones (new) {new}")
         plain = figures.get("earlier", {}).get("plain")
         if plain:
             worse = "; the result is worse" if plain["accuracy"] > found["accuracy"] else ""

@@ -66,7 +66,7 @@ def test_evaluate_tells_old_and_new(found, folder, monkeypatch, capsys):
     )
     assert cli.status() == 0
     said = capsys.readouterr().out
-    assert "of known and of novel categories: old " in said
+    assert "of images of known categories (old) " in said
     result = Run.open(found.folder).read_result()["unlabelled"]
     assert result["accuracy"] == pytest.approx((100 * result["old"] + 150 * result["new"]) / 250)
     assert result["old"] > 0.7

@@ -34,7 +34,8 @@ def find_clusters(
     assignments = torch.zeros(len(features), dtype=torch.int64, device=features.device)
     n_known = len(collection.classes)
     labels = torch.from_numpy(collection.labels[: collection.n_labelled]).to(features.device)
-    found, inertia = [], 0.0
+    found: list[Tensor] = []
+    inertia = 0.0
     with engine.reporter.task(title, len(collection.tasks), "tasks") as progress:
         for _, rows, own in by_task(collection, features.device):
             n_novel, pile = own.stop - own.start, features[rows]
