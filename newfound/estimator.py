@@ -213,7 +213,9 @@ class Discoverer(ClusterMixin, BaseEstimator):
         """The number of novel categories, estimated from images of which the first have labels."""
         network = None if isinstance(store, VectorStore) else find_backbone(PRETRAINED, default_cache())
         features = pretrained_features(store, network, device, reporter, default_cache())
-        self.count_ = count(features, torch.from_numpy(labels[labels >= 0]), seed=seed, reporter=reporter)
+        self.count_ = count(
+            features, torch.from_numpy(labels[labels >= 0]), mixed=self.mixed, seed=seed, reporter=reporter
+        )
         reporter.say(str(choice_of(self.count_)))
         return to_look_for(self.count_)
 

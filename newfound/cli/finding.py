@@ -17,6 +17,7 @@ from newfound.cli.options import (
     DataFolder,
     Device,
     Json,
+    Mixed,
     Quiet,
     RunFolder,
     Seed,
@@ -56,9 +57,7 @@ def discover(
     novel: Annotated[
         str | None, option(IMAGES, "How many categories to look for, or auto to estimate it.", metavar="N|auto")
     ] = None,
-    mixed: Annotated[
-        bool, option(IMAGES, "Known categories may hide in the pile: look for them there, too.", "--mixed")
-    ] = False,
+    mixed: Mixed = False,
     labels: Annotated[Path | None, option(IMAGES, "A CSV file image,label instead of one folder a category.")] = None,
     hold_out: Annotated[
         float | None,
@@ -136,6 +135,7 @@ def count(
     *,
     labelled: Annotated[Path | None, option(IMAGES, "The images you know: one folder a category.")] = None,
     unlabelled: Annotated[Path | None, option(IMAGES, "The images to find categories in: any tree.")] = None,
+    mixed: Mixed = False,
     labels: Annotated[Path | None, option(IMAGES, "A CSV file image,label instead of one folder a category.")] = None,
     features: Annotated[Path | None, option(INSTEAD, "An .npy file (N, D) of features; needs --labels.")] = None,
     ids: Annotated[Path | None, option(INSTEAD, "The names of the rows of --features: one a line.")] = None,
@@ -159,6 +159,7 @@ def count(
         lambda: count_novel(
             labelled,
             unlabelled,
+            mixed=mixed,
             labels=labels,
             features=features,
             ids=ids,

@@ -30,6 +30,7 @@ Cache = Annotated[
     Path | None, option(WHERE, "The folder that decoded images are kept in; by default the user's cache folder.")
 ]
 Quiet = Annotated[bool, option(OUTPUT, "Show no progress and no remarks.", "--quiet", "-q")]
+Mixed = Annotated[bool, option(IMAGES, "Known categories may hide in the pile: look for them there, too.", "--mixed")]
 Json = Annotated[bool, option(OUTPUT, "Print the result as JSON.", "--json")]
 Link = Annotated[str | None, option(OUTPUT, "Make links of the kind symlink or hard instead of copies.")]
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]

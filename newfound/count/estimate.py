@@ -29,15 +29,19 @@ FEWEST_REHEARSED = 4
 COMPARED = 1000
 """Images of the pile that the published ways look at."""
 SOME, ALL = 0.1, 0.8
-"""Shares of the pile within known categories from which these are left out, and from which there is nothing new."""
+"""Shares of a mixed pile from which images that look known are left out, and of any pile from which nothing is new."""
 
 
 @torch.no_grad()
-def count(features: Tensor, labels: Tensor, *, seed: int = 0, reporter: Reporter | None = None) -> Count:
+def count(
+    features: Tensor, labels: Tensor, *, mixed: bool = False, seed: int = 0, reporter: Reporter | None = None
+) -> Count:
     """How many novel categories there are among features [N, D], of which the first have labels [n] from 0.
 
-    Of more than 1,000 labelled images and 2,000 others some are drawn by the seed. UserError where an estimate makes
-    no sense: the pile has fewer than ten images, or all features are the same.
+    Where the pile is ``mixed``, images that look like known categories are left out of the count. Elsewhere none is:
+    novel categories that resemble known ones would be lost. Of more than 1,000 labelled images and 2,000 others some
+    are drawn by the seed. UserError where an estimate makes no sense: the pile has fewer than ten images, or all
+    features are the same.
     """
     _check(features, labels)
     with (reporter or Reporter(quiet=True)).task("counting categories", 4) as task:
@@ -45,7 +49,7 @@ def count(features: Tensor, labels: Tensor, *, seed: int = 0, reporter: Reporter
         within = within_known(sample, seed)
         task.advance(1)
         looked_at = sample
-        if within and within.share >= SOME and len(within.outside) >= FEWEST:
+        if mixed and within and within.share >= SOME and len(within.outside) >= FEWEST:
             n = len(sample.labels)
             kept = torch.cat([torch.arange(n), n + within.outside])
             looked_at = Sample(sample.features[kept], sample.labels)
@@ -68,7 +72,7 @@ def count(features: Tensor, labels: Tensor, *, seed: int = 0, reporter: Reporter
     return Count(
         estimate,
         interval,
-        _statement(sample, estimate, interval, methods, rehearsed, share),
+        _statement(sample, estimate, interval, methods, rehearsed, share, mixed),
         methods,
         tuple((int(n), round(float(c), 3)) for n, c in zip(owned.numbers, owned.clusters, strict=True)),
         rehearsed,
@@ -125,12 +129,13 @@ def _statement(
     methods: dict[str, int],
     rehearsed: tuple[Rehearsed, ...],
     share: float | None,
+    mixed: bool,
 ) -> str:
     """How sure the estimate is."""
     said = []
     if share is not None and share >= ALL:
         said.append(f"{share:.0%} of the pile look like known categories: there is probably nothing new in it")
-    elif share is not None and share >= SOME:
+    elif mixed and share is not None and share >= SOME:
         said.append(
             f"{share:.0%} of the pile look like known categories; images within these were left out of the count"
         )

@@ -26,6 +26,7 @@ def count_novel(
     labelled: str | Path | None = None,
     unlabelled: str | Path | None = None,
     *,
+    mixed: bool = False,
     labels: str | Path | None = None,
     features: str | Path | None = None,
     ids: str | Path | None = None,
@@ -45,14 +46,15 @@ def count_novel(
     images; or the features are those that the finished ``run`` learned. Features learned with the labels of known
     categories, and for a given number of novel ones, favour that number.
 
-    The other arguments are those of ``discover``.
+    ``mixed`` says that known categories may hide in the pile: images that look like these are not counted. The other
+    arguments are those of ``discover``.
     """
     reporter, seed = Reporter.of(verbose), whole_number(seed, "--seed")
     if not 0 <= seed < 2**31:
         raise UserError(f"--seed {seed}: it has to be from 0 to {2**31 - 1:,}")
     with _interrupted():
         if run is not None:
-            if labelled or unlabelled or labels or features or ids or backbone:
+            if labelled or unlabelled or mixed or labels or features or ids or backbone:
                 raise UserError("--run counts among the images of that run: leave the others out")
             return _of_run(Path(run), seed, device, reporter)
         if not features and not (labelled and unlabelled):
@@ -64,6 +66,7 @@ def count_novel(
             features=str(features) if features else None,
             ids=str(ids) if ids else None,
             n_novel=1,
+            mixed=mixed,
         ).absolute()
         place = Path(cache).absolute() if cache else default_cache()
         return count_source(source, str(backbone or PRETRAINED), backbone_arch, seed, device, place, reporter)
@@ -111,7 +114,7 @@ def _count(collection: Collection, features: Tensor, seed: int, reporter: Report
     from newfound.count.estimate import count
 
     labels = torch.from_numpy(collection.labels[: collection.n_labelled])
-    return count(features, labels, seed=seed, reporter=reporter)
+    return count(features, labels, mixed=collection.mixed, seed=seed, reporter=reporter)
 
 
 @contextlib.contextmanager

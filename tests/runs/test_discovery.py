@@ -126,7 +126,9 @@ def test_a_share_that_is_no_number_is_refused(value, folders, tmp_path):
 
 @pytest.mark.parametrize("change", [{"n_novel": 2.0}, {"n_novel": "2"}, {"seed": 1.5}, {"seed": None}, {"threads": ""}])
 def test_what_is_no_whole_number_is_refused(change, folders, tmp_path):
-    with pytest.raises(UserError, match=r"^(n_novel|seed|threads) .*: it has to be a whole number(, or auto to estimate it)?$"):
+    with pytest.raises(
+        UserError, match=r"^(n_novel|seed|threads) .*: it has to be a whole number(, or auto to estimate it)?$"
+    ):
         newfound.discover(**folders | change, out=tmp_path / "run")
 
 
