@@ -64,6 +64,15 @@ def test_known_images_in_the_pile_are_told_and_most_are_not_counted():
     assert 4 <= found.estimate <= 8  # the few that stay in the pile may raise it
 
 
+def test_unless_the_pile_is_mixed_every_image_counts():
+    features, labels = blobs(6, 4, each=60)
+    known = np.arange(360).reshape(6, 60)
+    rows = np.concatenate([known[:, :40].ravel(), known[:, 40:].ravel(), np.arange(360, len(features))])
+    found = count(features[rows], labels[known[:, :40].ravel()])
+    assert found.estimate >= 9  # the six known categories in the pile and the four novel ones, more or less
+    assert "look like known" not in found.statement
+
+
 def test_a_pile_of_new_categories_is_not_taken_for_known_ones():
     assert within_known(limited(*blobs(6, 4), 0), 0).share == 0
 
