@@ -194,6 +194,16 @@ def test_the_notebook_has_the_rehearsals_figures():
             assert set(found) <= accuracies(name), name
 
 
+def test_the_page_on_the_number_of_categories_has_the_table_of_its_record(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "count"))
+    monkeypatch.delitem(sys.modules, "run", raising=False)
+    import run
+
+    record = json.loads((ROOT / "benchmarks" / "count" / "record.json").read_text())
+    assert run.table(record) in (ROOT / "docs" / "count.md").read_text()
+    assert record["summary"] == run.summary(record["rows"])
+
+
 def test_the_page_of_mixed_piles_has_the_table_of_its_record(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "mixed"))
     monkeypatch.delitem(sys.modules, "run", raising=False)

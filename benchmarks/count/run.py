@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import csv
-import pickle
 import statistics
 import sys
 import tempfile
@@ -26,6 +25,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from record import begin, write
 
 from newfound import Count, count_novel
+from newfound.data.unpickle import read_pickle
 
 HERE = Path(__file__).parent
 Pool = dict[str, list[Image.Image]]
@@ -55,9 +55,9 @@ def cifar(file: list[Path], key: str, classes: range, each: int) -> Pool:
     """The first images of each class, from the publishers' batches."""
     pixels, labels = [], []
     for path in file:
-        content = pickle.loads(path.read_bytes(), encoding="latin1")
-        pixels.append(content["data"])
-        labels += content[key]
+        content = read_pickle(path)
+        pixels.append(content[b"data"])
+        labels += content[key.encode()]
     images, numbers = np.concatenate(pixels).reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1), np.array(labels)
     return {
         f"{c:02d}" if key == "fine_labels" else str(c): [
@@ -140,6 +140,28 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         ways[way] = {"tasks": len(errors), **within, "mean_error": statistics.mean(map(abs, errors))}
     held = sum(row["interval"][0] <= row["true"] <= row["interval"][1] for row in rows)
     return {"ways": ways, "interval_holds": held, "of": len(rows)}
+
+
+NAMED = {"owned": "ours", "dtc": "DTC", "gcd": "GCD", "shift": "mean shift"}
+
+
+def table(record: dict[str, Any]) -> str:
+    """Every task with its estimates, a seed after the other, and how good each way is, as docs/count.md has them."""
+    tasks: dict[str, list[dict[str, Any]]] = {}
+    for row in record["rows"]:
+        tasks.setdefault(row["task"], []).append(row)
+    lines = [f"| | true | interval | {' | '.join(NAMED.values())} |", "|---|---|---|---|---|---|---|"]
+    for task, rows in tasks.items():
+        true = ", ".join(dict.fromkeys(str(row["true"]) for row in rows))
+        interval = ", ".join("{} to {}".format(*row["interval"]) for row in rows)
+        found = [", ".join(str(row["methods"].get(way, "–")) for row in rows) for way in NAMED]
+        lines.append(f"| {task} | {true} | {interval} | {' | '.join(found)} |")
+    ways = [record["summary"]["ways"][way] for way in NAMED]
+    for title, key in (("within 10 %", "within_10"), ("within 20 %", "within_20")):
+        lines.append(f"| {title} | | | {' | '.join('{} of {}'.format(way[key], way['tasks']) for way in ways)} |")
+    held = f"{record['summary']['interval_holds']} of {record['summary']['of']} hold it"
+    lines.append(f"| mean error | | {held} | {' | '.join('{:.0%}'.format(way['mean_error']) for way in ways)} |")
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
