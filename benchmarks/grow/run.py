@@ -134,7 +134,7 @@ def table(record: dict[str, Any]) -> str:
                 values = [run["rows"][row][column] for run in found["runs"] if column in run["rows"][row]]
                 cells.append(f" {statistics.mean(values):.1%} |" if values else " |")
             text += f"| {row} |" + "".join(cells) + "\n"
-    return f"{text}\nMade from benchmarks/grow/record.json ({record['hardware']}, one thread; {record['date'][:10]}).\n"
+    return f"{text}\nMade from benchmarks/grow/record.json ({record['hardware']}; {record['date'][:10]}).\n"
 
 
 def join(records: list[dict[str, Any]], out: Path) -> None:
