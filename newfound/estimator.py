@@ -177,6 +177,7 @@ class Discoverer(ClusterMixin, BaseEstimator):
         order = np.concatenate([np.flatnonzero(numbers >= 0), rng.permutation(unknown)])
         classes = tuple(str(name) for name in names)
         rows = np.arange(len(order) - len(unknown), len(order))
+        self.__dict__.pop("count_", None)  # of an earlier fit
         n_novel = number_given(self.n_novel)
         if n_novel is None:
             n_novel = self._count(store.take(order), numbers[order], device, seed, reporter)

@@ -72,7 +72,7 @@ def count(
     return Count(
         estimate,
         interval,
-        _statement(sample, estimate, interval, methods, rehearsed, share, mixed),
+        _statement(sample, estimate, interval, methods, rehearsed, share, looked_at is not sample, most),
         methods,
         tuple((int(n), round(float(c), 3)) for n, c in zip(owned.numbers, owned.clusters, strict=True)),
         rehearsed,
@@ -86,7 +86,7 @@ def _check(features: Tensor, labels: Tensor) -> None:
     pile = len(features) - len(labels)
     if pile < FEWEST:
         images = "1 image" if pile == 1 else f"{pile} images"
-        raise UserError(f"the pile has {images}, too few to estimate how many categories it has: give their --novel")
+        raise UserError(f"the pile has {images}, too few to estimate how many categories it has: say how many")
     low, high = features.amin(0), features.amax(0)
     if bool((high - low <= 1e-6 * torch.maximum(high.abs(), low.abs())).all()):
         raise UserError("the features of all images are the same: they do not say how many categories there are")
@@ -129,13 +129,14 @@ def _statement(
     methods: dict[str, int],
     rehearsed: tuple[Rehearsed, ...],
     share: float | None,
-    mixed: bool,
+    left_out: bool,
+    most: int,
 ) -> str:
     """How sure the estimate is."""
     said = []
     if share is not None and share >= ALL:
         said.append(f"{share:.0%} of the pile look like known categories: there is probably nothing new in it")
-    elif mixed and share is not None and share >= SOME:
+    elif left_out:
         said.append(
             f"{share:.0%} of the pile look like known categories; images within these were left out of the count"
         )
@@ -145,7 +146,10 @@ def _statement(
         said.append(f"{how}: a rehearsal on known categories missed by {miss:.0%} ({tries})")
     else:
         known = "a single known category says" if sample.n_known == 1 else f"{sample.n_known} known categories say"
-        said.append(f"rough: {known} little about others, and cannot be rehearsed on")
+        said.append(f"rough: {known} little about others, with too few images or categories for a rehearsal")
+    if estimate >= most:
+        said.append(f"there may be more than {most}: no more are looked for than one for {EACH} images")
+        return "; ".join(said)
     others = {name: number for name, number in methods.items() if name != "owned"}
     apart = [f"{name} {n}" for name, n in others.items() if not interval[0] <= n <= interval[1]]
     if apart:

@@ -88,7 +88,7 @@ def read_grown(
     if gone:
         images = RememberedStore.beside(images, known.gone_digests())
     sources = [*(there[place] if place < len(there) else None for place in kept.tolist()), *gone]
-    names = [*(name for name in (known.paths[row] for row in there)), *pile]
+    names = [*(known.paths[row] for row in there), *pile]
     pool = Pool(
         images=images,
         names=[*(names[place] for place in kept.tolist()), *(known.paths[row] for row in gone)],

@@ -57,6 +57,8 @@ def count_novel(
             if labelled or unlabelled or mixed or labels or features or ids or backbone:
                 raise UserError("--run counts among the images of that run: leave the others out")
             return _of_run(Path(run), seed, device, reporter)
+        if features and backbone:
+            raise UserError("--backbone looks at images, and --features stand for these: give one of them")
         if not features and not (labelled and unlabelled):
             raise UserError("give --labelled and --unlabelled folders, or --features, or the --run to count in")
         source = Source(
@@ -100,7 +102,9 @@ def _of_run(folder: Path, seed: int, device: str, reporter: Reporter) -> Count:
     collection = read_call(run.call, run.settings, reporter).collection
     run.remember(collection)
     if len(collection.tasks) > 1:
-        raise UserError(f"the run {folder} has {len(collection.tasks)} tasks, each with a number: choose one by --task")
+        raise UserError(
+            f"the run {folder} has {len(collection.tasks)} tasks, each with its own number: count takes one task"
+        )
     where = pick_device(device)
     found = read_features(
         model, collection.train.to(where), where, reporter, title="reading features", of=model.features

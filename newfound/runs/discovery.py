@@ -312,10 +312,14 @@ def _trust(run: Run, reading: Reading, outcome: Any, reporter: Reporter) -> tupl
     collection, rehearsal = reading.collection, None
     if run.call.source.dataset is None:
         method = get_method(run.settings.method)(run.settings)
-        rehearsal = rehearse(collection, outcome, method, run.call.seed)
-        result["trust"] = gauge(collection, outcome, method, run.call.seed)
-        if (within := share_within(collection, outcome, run.call.seed)) is not None:
-            result["trust"]["within"] = within
+        with reporter.task("judging the result", 3, "steps") as task:
+            rehearsal = rehearse(collection, outcome, method, run.call.seed)
+            task.advance(1)
+            result["trust"] = gauge(collection, outcome, method, run.call.seed)
+            task.advance(1)
+            if (within := share_within(collection, outcome, run.call.seed)) is not None:
+                result["trust"]["within"] = within
+            task.advance(1)
         found = doubts(collection, outcome, result["trust"], rehearsal).values()
         for warning in found:
             reporter.warn(warning)

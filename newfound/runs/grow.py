@@ -157,7 +157,4 @@ def _warnings(gathered: Gathered, old: Run) -> tuple[str, ...]:
         return ()
     n = len(gathered.rows)
     gone = f"{n:,} of the {gathered.labelled + gathered.found:,} images of {old.folder} are gone"
-    return (
-        f"{gone}: the features that it kept stand for them. Lost are the labelled images that it held out, and none is "
-        f"held out anew: {CALIBRATE}",
-    )
+    return (f"{gone}: the features that it kept stand for them. No labelled image is held out: {CALIBRATE}",)

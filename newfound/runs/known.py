@@ -16,6 +16,7 @@ from newfound.errors import UserError
 from newfound.methods import get_method
 from newfound.model import Model
 from newfound.runfolder import Run
+from newfound.runs.export import safe_names
 from newfound.runs.remember import Remembered, read_remembered
 
 KNOWN = "known.json"
@@ -92,6 +93,13 @@ def continued(first: str, n: int) -> tuple[str, ...]:
 def _mover(moved: Mapping[str, str], run: Run) -> Callable[[str], str]:
     """Where a path is now."""
     places = {os.path.abspath(old): os.path.abspath(new) for old, new in moved.items()}
+    source = run.call.source
+    roots = [root for root in (source.labelled, source.unlabelled, source.labels) if root]
+    roots += Known.load(run.folder / KNOWN).paths if source.known else ()
+    if strange := [old for old in places if not any(f"{root}/".startswith(f"{old.rstrip('/')}/") for root in roots)]:
+        raise UserError(
+            f"--moved {strange[0]}=…: no image of {run.folder} was in {strange[0]}; look for a typing error"
+        )
     for old, new in places.items():
         if not os.path.isdir(new):
             raise UserError(f"--moved {old}={new}: {new} is not a folder; say where the images of {run.folder} are now")
@@ -133,8 +141,13 @@ def _found(run: Run, corrected: Path | None) -> tuple[list[_Image], int]:
         names, aside = labelled_images(corrected, emptied=True)
         tables = {str(corrected / entry.name) for entry in corrected.glob("_*.csv")}  # of export
         without = [skip for skip in aside if skip.file not in tables]
-        root = os.path.abspath(corrected)
-        return [_Image(os.path.join(root, name), label, listed=True) for name, label in names.items()], len(without)
+        root, result = os.path.abspath(corrected), run.read_result()
+        folder_of = safe_names([*result["known"], *result["novel"]])
+        named = {folder: name for name, folder in folder_of.items()}  # export changes what a folder cannot be called
+        found = [
+            _Image(os.path.join(root, name), named.get(label, label), listed=True) for name, label in names.items()
+        ]
+        return found, len(without)
     assert run.call.source.unlabelled
     label_of = _assigned(run)
     if corrected is not None:

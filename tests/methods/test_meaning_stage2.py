@@ -184,7 +184,7 @@ def test_soft_labels_and_weights_come_from_the_means_of_the_labels_before(vector
     assert (stage.targets[18:, :2] == 0).all()
     assert torch.equal(stage.targets[:18], F.one_hot(torch.from_numpy(collection.labels[:18]), 5).float())
     hard = soft.argmax(1)
-    assert torch.equal(stage.novel, hard)
+    assert torch.equal(stage.found, hard)
     assert (hard != clusters).any()
     own = (unit * unit_means(features[18:], hard, 3)[hard]).sum(1).clamp(0, 1)
     torch.testing.assert_close(stage.weights[18:], own)
