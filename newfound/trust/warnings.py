@@ -34,7 +34,7 @@ def doubts(
     if not collection.mixed and gauges.get("within", 0) >= WITHIN:
         warnings["within"] = (
             f"about {gauges['within']:.0%} of the pile lies within known categories, and all of it was given novel "
-            "ones: if known categories may hide in the pile, call discover with --mixed"
+            "ones: if known categories may hide in the pile, look for them there with --mixed"
         )
     poor, learns = int((known < FEW_KNOWN).sum()), outcome.backbone_features is None
     if len(known) == 1 and outcome.taught:

@@ -85,7 +85,7 @@ def test_hidden_known_images_go_back_to_their_categories():
     found = Discoverer("apl-features", n_novel=5, mixed=True).fit(images, labels).labels_
     assert (found[hidden] == truth[hidden]).mean() > 0.85
     assert (found[~old] >= 100).mean() > 0.75
-    with pytest.warns(UserWarning, match=r"lies within known categories.* run again with mixed"):
+    with pytest.warns(UserWarning, match=r"lies within known categories.* look for them there with mixed"):
         without = Discoverer("apl-features", n_novel=5).fit(images, labels)
     assert without.trust_["within"] > 0.2
     assert set(without.labels_[hidden]) <= set(without.novel_classes_)

@@ -38,7 +38,7 @@ def test_it_is_told_from_the_bar_on_and_names_the_option():
     collection, outcome = situation(apart=3)
     told = doubts(collection, outcome, {"within": WITHIN})["within"]
     assert told.startswith(f"about {WITHIN:.0%} of the pile lies within known categories")
-    assert told.endswith("call discover with --mixed")
+    assert told.endswith("look for them there with --mixed")
     assert "within" not in doubts(collection, outcome, {"within": WITHIN - 0.01})
 
 
