@@ -199,6 +199,20 @@ def test_images_that_a_person_moved_have_the_category_of_their_new_folder(root):
     assert "1 of the pile are left out" in grown.result["auto"][0]["why"]
 
 
+def test_a_folder_that_export_had_to_rename_is_the_category_that_it_was_made_of(root):
+    for name in ("result.json", "assignments.csv"):
+        path = root / "run" / name
+        path.write_text(path.read_text().replace("novel-01", "a: b/c"))
+    newfound.Discovery.of(newfound.runfolder.Run.open(root / "run")).export(root / "sorted")
+    assert not (root / "sorted" / "a: b").exists()
+    assert "a: b/c" in go_on(root, corrected=root / "sorted").result["known"]
+
+
+def test_a_moved_folder_that_never_had_an_image_of_the_run_is_refused(root):
+    with pytest.raises(UserError, match=r"moved /typo=…: no image of .* was in /typo"):
+        go_on(root, moved={"/typo": str(root / "known")})
+
+
 def test_a_table_corrects_the_images_that_it_lists(root):
     images = sorted(found_in(root))
     (root / "my.csv").write_text(f"image,label\n./{images[0]},meadow\n{images[1]},\n")
