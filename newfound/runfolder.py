@@ -6,11 +6,10 @@ import contextlib
 import csv
 import errno
 import io
-import json
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +18,17 @@ import yaml
 from newfound._version import __version__
 from newfound.config.mapping import brief, from_mapping, load_yaml, to_mapping
 from newfound.config.settings import Settings
+from newfound.data.cache import default_cache
 from newfound.data.collection import Collection
 from newfound.engine.checkpoint import NAMES as CHECKPOINTS
 from newfound.errors import UserError
-from newfound.files import clear_unfinished, no_follow, write_json, write_text
+from newfound.files import TEMPORARY, as_json, clear_unfinished, encoded, open_regular, try_lock, write_bytes
 from newfound.methods import get_method
+from newfound.ours import is_ours, mark
 from newfound.plan.auto import Choice
 from newfound.plan.call import Call
+from newfound.strangers import SMALL, parse_json, read_small
+from newfound.together import JOURNAL, change_together, finish_change
 
 FORMAT = 2
 """Since 2 methods own their settings."""
@@ -60,6 +63,10 @@ class Run:
     """What was told before the run began."""
     counted: dict[str, Any] | None = None
     """What is known of the number of novel categories, where it was estimated."""
+    ours: bool = True
+    """Whether this user made it here. The places that another's run names are not taken on trust."""
+    held_back: dict[str, bytes] | None = field(default=None, compare=False, repr=False)
+    """What has been written since ``together`` began, by file."""
 
     @classmethod
     def create(
@@ -83,12 +90,14 @@ class Run:
             "settings": to_mapping(settings),
             "auto": [to_mapping(choice) for choice in auto],
             "warnings": list(warnings),
+            "mark": mark(to_mapping(call)),
         }
         if counted is not None:
             content["counted"] = counted
         with _usable(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            write_text(folder / "settings.yaml", yaml.safe_dump(content, sort_keys=False, allow_unicode=True))
+            text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
+            write_bytes(folder / "settings.yaml", encoded(text))  # from here on it is a run
         return cls(folder, call, settings, tuple(auto), tuple(warnings), counted)
 
     @classmethod
@@ -98,7 +107,7 @@ class Run:
             refuse_links(folder)
         path = folder / "settings.yaml"
         try:
-            content = load_yaml(path.read_text(encoding="utf-8", errors="surrogateescape"), str(path))
+            content = load_yaml(read_small(path, SMALL).decode("utf-8", errors="surrogateescape"), str(path))
         except (FileNotFoundError, NotADirectoryError):
             raise UserError(f"there is no run in {folder}: settings.yaml is missing") from None
         except OSError as error:
@@ -118,10 +127,14 @@ class Run:
             counted = content.get("counted")
             if counted is not None and not isinstance(counted, dict):
                 raise UserError(f"{path} does not describe a run: counted is {brief(counted)}")
-            return cls(folder, call, from_mapping(settings, content["settings"], str(path)), auto, warnings, counted)
+            ours = is_ours(to_mapping(call), content.get("mark"))
+            if not ours:
+                call = replace(call, cache=str(default_cache()))
+            values = from_mapping(settings, content["settings"], str(path))
+            return cls(folder, call, values, auto, warnings, counted, ours)
         except UserError:
             raise
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise UserError(f"{path} does not describe a run: {brief(error)}") from None
 
     @property
@@ -131,24 +144,43 @@ class Run:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other processes from writing to the folder; the lock goes with the process, however it ends."""
-        import fcntl
-
-        refuse_links(self.folder)
-        try:
-            file = open(self.folder / ".lock", "a", opener=no_follow)  # noqa: SIM115
-        except OSError as error:
-            if error.errno in DISK_FULL:
-                raise
-            raise UserError(f"cannot write to the run {self.folder}: .lock: {_reason(error)}") from None
-        with file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UserError(f"the run {self.folder} is in use by another process") from None
-            except OSError as error:
-                raise UserError(f"the run {self.folder} cannot be locked: {_reason(error)}") from None
-            clear_unfinished(self.folder)
+        with _locked(self.folder):
             yield
+
+    @contextlib.contextmanager
+    def together(self) -> Iterator[Run]:
+        """The run as one that holds back what is written to it until the end, and then changes all of it or nothing;
+        what is read from it is what was written."""
+        pending = replace(self, held_back={})
+        yield pending
+        change_together(self.folder, pending.held_back or {})
+
+    def write(self, name: str, content: bytes) -> None:
+        """Replace a file of the run in one rename."""
+        if self.held_back is None:
+            write_bytes(self.folder / name, content)
+        else:
+            self.held_back[name] = content
+
+    def write_json(self, name: str, content: Any) -> None:
+        self.write(name, as_json(content))
+
+    def _read(self, name: str) -> bytes:
+        held_back = (self.held_back or {}).get(name)
+        return read_small(self.folder / name) if held_back is None else held_back
+
+    def _read_json(self, name: str) -> dict[str, Any]:
+        """What a JSON file of the run holds; names that are not UTF-8 keep their bytes."""
+        path = self.folder / name
+        try:
+            content = parse_json(self._read(name).decode("utf-8", errors="surrogateescape"))
+        except FileNotFoundError:
+            raise
+        except (OSError, ValueError) as error:
+            raise UserError(f"{path} cannot be read: {_reason(error)}") from None
+        if not isinstance(content, dict):
+            raise UserError(f"{path} cannot be read: it holds no names and values")
+        return content
 
     def remember(self, collection: Collection) -> None:
         """Note what was read; on a later call, stop if it is something else."""
@@ -163,9 +195,9 @@ class Run:
         }
         if not path.exists():
             refuse_links(self.folder)
-            write_json(path, seen)
+            self.write_json(path.name, seen)
             return
-        before = _read_json(path)
+        before = self._read_json(path.name)
         if before != seen:
             counts = ", ".join(
                 f"{k} {before.get(k)} then and {seen[k]} now" for k in ("labelled", "unlabelled", "test")
@@ -176,7 +208,7 @@ class Run:
 
     def write_table(self, name: str, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """A CSV file of the run."""
-        write_text(self.folder / name, format_table(header, rows))
+        self.write(name, encoded(format_table(header, rows)))
 
     def write_confusion(self, confusion: Mapping[str, Sequence[tuple[str, str, int]]]) -> None:
         """confusion.csv: how many images of each true category each found one has; of parts that were not judged again
@@ -199,7 +231,7 @@ class Run:
     def read_result(self) -> dict[str, Any]:
         """What result.json holds: at least the names of the known and the novel categories."""
         try:
-            result = _read_json(self.folder / "result.json")
+            result = self._read_json("result.json")
         except FileNotFoundError:
             raise self._unfinished() from None
         for names in (result.get("known"), result.get("novel")):
@@ -230,8 +262,8 @@ class Run:
         """The rows of a CSV file of the run, which has at least these columns."""
         path = self.folder / name
         try:
-            with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
-                rows = parse_table(file)
+            text = self._read(name).decode("utf-8", errors="surrogateescape")
+            rows = parse_table(io.StringIO(text, newline=""))
         except FileNotFoundError:
             raise (self._damaged(name, "is missing") if self.finished else self._unfinished()) from None
         except (OSError, csv.Error) as error:
@@ -303,7 +335,7 @@ def refuse_links(folder: Path) -> None:
     """Stop if something that a run writes in ``folder`` is a symbolic link: writing, or clearing old checkpoints away,
     would change what lies elsewhere. ``folder`` itself may be a link."""
     checkpoints = (folder / "checkpoint").glob(CHECKPOINTS) if os.path.isdir(folder / "checkpoint") else ()
-    for path in (*(folder / name for name in WRITTEN), *checkpoints):
+    for path in (*(folder / name for name in (*WRITTEN, JOURNAL)), *checkpoints):
         if os.path.islink(path):
             raise UserError(
                 f"{path} is a symbolic link, and newfound writes only inside a run folder: "
@@ -311,8 +343,43 @@ def refuse_links(folder: Path) -> None:
             )
 
 
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a run folder, and end what a process that was killed began to change there."""
+    refuse_links(folder)
+    handle = _lock(folder)
+    try:
+        finish_change(folder, WRITTEN)
+        clear_unfinished(folder)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _lock(folder: Path) -> int:
+    """A handle of the folder's lock, which nobody else holds as long as it is open."""
+    path = folder / ".lock"
+    while True:
+        try:
+            handle = open_regular(path, os.O_RDWR | os.O_CREAT)
+        except OSError as error:
+            if error.errno in DISK_FULL:
+                raise
+            raise UserError(f"cannot write to the run {folder}: .lock: {_reason(error)}") from None
+        held = try_lock(handle)
+        if held:
+            with contextlib.suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(handle), os.stat(path)):
+                    return handle
+        os.close(handle)
+        if held is not True:
+            why = "is in use by another process" if held is False else "is on a file system that cannot lock files"
+            raise UserError(f"the run {folder} {why}")
+
+
 def check_free(folder: Path) -> None:
-    """Stop unless ``folder`` is new or empty: a run never mixes with what was there."""
+    """Stop unless ``folder`` is new or empty: a run never mixes with what was there. What a process that was killed
+    before there was a run left there (a lock, or a file half written) does not count."""
     with _usable(folder):
         if (folder / "settings.yaml").is_file():
             raise UserError(
@@ -320,14 +387,20 @@ def check_free(folder: Path) -> None:
             )
         if folder.is_symlink() and not folder.exists():
             raise UserError(f"{folder} is a link to nothing: choose another --out")
-        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        if folder.exists() and (not folder.is_dir() or any(not _left_over(path) for path in folder.iterdir())):
             raise UserError(f"{folder} is not an empty folder: choose another --out")
+
+
+def _left_over(path: Path) -> bool:
+    """Whether it is what a run that never began left: its lock, or its settings half written."""
+    own = path.name == ".lock" or ((found := TEMPORARY.fullmatch(path.name)) and found["name"] == "settings.yaml")
+    return bool(own) and path.is_file() and not path.is_symlink()
 
 
 @contextlib.contextmanager
 def claimed(folder: Path) -> Iterator[None]:
-    """The folder of a run to come, made and tried before anything is read. If what follows fails and leaves it empty,
-    it goes again, with the folders above that were made for it."""
+    """The folder of a run to come, made, tried and locked before anything is read. If what follows fails before there
+    is a run, it goes again, with the folders above that were made for it."""
     check_free(folder)
     with _usable(folder):
         made = [place for place in (folder, *folder.parents) if not place.exists()]
@@ -335,7 +408,14 @@ def claimed(folder: Path) -> Iterator[None]:
         with _usable(folder):
             folder.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=folder).close()
-        yield
+        with _locked(folder):
+            try:
+                check_free(folder)  # another process may have been faster
+                yield
+            except BaseException:
+                if not (folder / "settings.yaml").exists():
+                    (folder / ".lock").unlink(missing_ok=True)
+                raise
     except BaseException:
         for place in made:
             with contextlib.suppress(OSError):
@@ -352,19 +432,6 @@ def _usable(folder: Path) -> Iterator[None]:
         if error.errno in DISK_FULL:
             raise
         raise UserError(f"cannot write to {folder}: {_reason(error)}; choose another --out") from None
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    """What a JSON file of the run holds; names that are not UTF-8 keep their bytes."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(f"{path} cannot be read: {_reason(error)}") from None
-    if not isinstance(content, dict):
-        raise UserError(f"{path} cannot be read: it holds no names and values")
-    return content
 
 
 def _reason(error: BaseException) -> str:

@@ -1,9 +1,13 @@
 import os
+import tempfile
 
 # One thread each, in the processes that tests start too: two workers and those share few cores, and tiny tensors are
 # slower on several threads. Threads that wait sleep instead of spinning. Read when torch and numpy are imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# The key by which a run is known to be one's own: not among the user's files, and one for all tests.
+os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="newfound-state-")
 
 import pytest
 import torch

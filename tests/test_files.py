@@ -1,9 +1,9 @@
+import fcntl
 import os
-import time
 
 import pytest
 
-from newfound.files import clear_unfinished, new_directory, new_file, no_follow, write_bytes, write_json, write_text
+from newfound.files import clear_unfinished, new_directory, new_file, open_regular, write_bytes, write_json, write_text
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
@@ -14,8 +14,8 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     def fail(_):
         raise OSError("disk full")
 
-    monkeypatch.setattr("newfound.files.sync", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="disk full"):
+        patch.setattr(os, "fsync", fail)
         write_text(path, "new")
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["result.json"]
@@ -49,7 +49,15 @@ def test_a_folder_is_replaced_by_its_successor(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
 
 
-def test_what_was_left_half_written_goes_once_nobody_writes_to_it(tmp_path):
+def held(path):
+    """The lock of a file or folder, as a process that writes there has it."""
+    handle = os.open(path, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    return handle
+
+
+@pytest.mark.parametrize("age", [-(10**9), 0, 10**9])
+def test_what_was_left_half_written_goes_once_nobody_holds_it_whatever_the_clock_says(tmp_path, age):
     for name in (
         ".images-a.0007abcd.writing",
         ".images-b.0007abcd.writing",
@@ -60,30 +68,58 @@ def test_what_was_left_half_written_goes_once_nobody_writes_to_it(tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "pixels.bin").write_text("x")
     (tmp_path / ".images-c.0007abcd.retired").mkdir()
-    ago = time.time() - 100
-    for path in (*tmp_path.iterdir(), *tmp_path.rglob("*.bin")):
-        os.utime(path, (ago, ago))
-    os.utime(tmp_path / ".images-b.0007abcd.writing" / "pixels.bin")
-    clear_unfinished(tmp_path, "images-*", idle=50)
-    assert {p.name for p in tmp_path.iterdir()} == {
-        ".images-b.0007abcd.writing",
-        ".other.0007abcd.writing",
-        "images-c",
-        ".images-d",
-    }
-    os.utime(tmp_path / ".other.0007abcd.writing", (time.time() + 100,) * 2)  # of a machine whose clock is ahead
-    clear_unfinished(tmp_path, idle=0)
-    assert {p.name for p in tmp_path.iterdir()} == {"images-c", ".images-d"}
+    (tmp_path / ".images-e.0007abcd.writing").write_text("x")
+    for path in tmp_path.iterdir():
+        os.utime(path, (1.6e9 - age, 1.6e9 - age))
+    handle = held(tmp_path / ".images-b.0007abcd.writing")
+    clear_unfinished(tmp_path, "images-*")
+    others = {".other.0007abcd.writing", "images-c", ".images-d"}
+    assert {p.name for p in tmp_path.iterdir()} == others | {".images-b.0007abcd.writing"}
+    os.close(handle)  # its process ends
+    clear_unfinished(tmp_path, "images-*")
+    assert {p.name for p in tmp_path.iterdir()} == others
 
 
-def test_what_was_to_be_replaced_when_a_process_was_killed_stays_where_it_is_the_only_one(tmp_path):
+def test_what_is_being_written_is_nobody_else_s_to_clear(tmp_path):
+    with new_file(tmp_path / "a.csv") as file, new_directory(tmp_path / "model") as folder:
+        file.write(b"x")
+        (folder / "half").write_text("x")
+        clear_unfinished(tmp_path)
+    assert {p.name for p in tmp_path.iterdir()} == {"a.csv", "model"}
+
+
+def test_what_was_to_be_replaced_when_a_process_was_killed_gets_its_name_back_where_it_is_the_only_one(tmp_path):
     for name in (".model.0007abcd.retired", ".model.0007abcd.writing"):
         (tmp_path / name).mkdir()
-    clear_unfinished(tmp_path, idle=0)
-    assert [p.name for p in tmp_path.iterdir()] == [".model.0007abcd.retired"]
-    (tmp_path / "model").mkdir()
-    clear_unfinished(tmp_path, idle=0)
+        (tmp_path / name / "which").write_text(name)
+    clear_unfinished(tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
+    assert (tmp_path / "model" / "which").read_text() == ".model.0007abcd.retired"
+
+
+@pytest.mark.parametrize("exchanges", [True, False])
+def test_a_folder_is_replaced_whether_or_not_the_system_exchanges_names(tmp_path, monkeypatch, exchanges):
+    if not exchanges:
+        monkeypatch.setattr("newfound.files._exchange", lambda *names: False)
+    for text in ("old", "new"):
+        with new_directory(tmp_path / "model") as folder:
+            (folder / text).write_text("x")
+    assert [p.name for p in (tmp_path / "model").iterdir()] == ["new"]
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]
+
+
+def test_no_link_is_followed_on_the_way_to_what_is_written_within_a_folder(tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "run" / "checkpoint").symlink_to(tmp_path / "mine")
+    with pytest.raises(OSError, match="Not a directory|symbolic links"):
+        write_bytes(tmp_path / "run" / "checkpoint" / "a", b"x", within=tmp_path / "run")
+    with (
+        pytest.raises(OSError, match="Not a directory|symbolic links"),
+        new_directory(tmp_path / "run" / "checkpoint" / "a", within=tmp_path / "run"),
+    ):
+        pass
+    assert list((tmp_path / "mine").iterdir()) == []
 
 
 def test_leftovers_are_known_by_their_whole_name_and_links_among_them_stay(tmp_path):
@@ -92,6 +128,7 @@ def test_leftovers_are_known_by_their_whole_name_and_links_among_them_stay(tmp_p
     (elsewhere / "photographs").mkdir(parents=True)
     (elsewhere / "notes").write_text("mine")
     (run / "model").mkdir()
+    (run / "d").mkdir()
     stay = [".mine.writing", ".mine.7.writing", ".mine.0007ABCD.writing", "mine.0007abcd.writing", ".mine.0007abcd.old"]
     for name in stay:
         (run / name).write_text("mine")
@@ -102,10 +139,8 @@ def test_leftovers_are_known_by_their_whole_name_and_links_among_them_stay(tmp_p
     (run / ".d.0007abcd.writing").mkdir()
     (run / ".d.0007abcd.writing" / "link").symlink_to(elsewhere)
     before = {path.name for path in run.iterdir()}
-    for idle in (50, 0):
-        clear_unfinished(run, idle=idle)
-        gone = {".d.0007abcd.writing"} if idle == 0 else set()
-        assert {path.name for path in run.iterdir()} == before - gone
+    clear_unfinished(run)
+    assert {path.name for path in run.iterdir()} == before - {".d.0007abcd.writing"}
     assert (elsewhere / "notes").read_text() == "mine"
     assert (elsewhere / "photographs").is_dir()
 
@@ -155,8 +190,15 @@ def test_a_link_at_the_name_of_a_temporary_folder_is_not_followed(to, guessed):
 def test_a_file_is_not_opened_through_a_link(tmp_path):
     (tmp_path / "link").symlink_to("file")
     with pytest.raises(OSError, match="symbolic links"):
-        open(tmp_path / "link", "ab", opener=no_follow)  # noqa: SIM115
+        open_regular(tmp_path / "link", os.O_WRONLY | os.O_CREAT)
     assert not (tmp_path / "file").exists()
+
+
+@pytest.mark.parametrize("flags", [os.O_WRONLY | os.O_APPEND, os.O_RDWR | os.O_CREAT])
+def test_what_is_no_regular_file_is_not_written_to_and_nothing_waits(tmp_path, flags):
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(OSError, match="not a regular file"):
+        open_regular(tmp_path / "fifo", flags)
 
 
 def test_a_link_is_replaced_and_what_it_points_to_stays(tmp_path):

@@ -48,8 +48,9 @@ def test_a_collection_holds_no_answer_and_no_name():
 
 
 LAYERS = (
-    "_version errors process progress files",
-    "config",
+    "_version errors process progress strangers",
+    "files",
+    "config ours together",
     "data views nets losses cluster evaluate",
     "engine model",
     "methods",

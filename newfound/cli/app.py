@@ -17,6 +17,8 @@ class Once(TyperCommand):
     """A command that refuses an option given twice; otherwise the last one would win without a word."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if any(word == "" or (word.startswith("--") and word.count("=") == 1 and word.endswith("=")) for word in args):
+            raise UserError("an argument is empty, which would mean the folder one is in: is a variable not set?")
         given = [word.partition("=")[0] for word in args]
         for option in self.params:
             names = [name for name in option.opts if sum(word == name for word in given) > 1]

@@ -13,9 +13,8 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
-import yaml
-
 from newfound.errors import UserError
+from newfound.strangers import parse_yaml
 
 T = TypeVar("T")
 
@@ -152,11 +151,11 @@ def override(mapping: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, A
 
 
 def load_yaml(text: str, where: str) -> dict[str, Any]:
-    """A mapping from YAML text, loaded safely."""
+    """A mapping from YAML text of plain values."""
     try:
-        mapping = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise UserError(f"{where} is not valid YAML: {' '.join(str(error).split())}") from None
+        mapping = parse_yaml(text)
+    except ValueError as error:
+        raise UserError(f"{where} is not YAML of plain values: {error}") from None
     if not isinstance(mapping, dict):
         raise UserError(f"{where} should hold names and values")
     return mapping

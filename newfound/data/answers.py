@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from newfound.errors import UserError
+from newfound.strangers import read_small
 
 
 class Row(NamedTuple):
@@ -30,7 +31,7 @@ def read_table(path: Path) -> dict[str, Row]:
     may have bytes that are not, since file names may, a label may not. An image may come twice with one label.
     """
     try:
-        text = path.read_bytes().decode("utf-8-sig", errors="surrogateescape")
+        text = read_small(path).decode("utf-8-sig", errors="surrogateescape")
     except OSError as error:
         raise UserError(f"the table {str(path)!r} cannot be read: {(error.strerror or str(error)).lower()}") from None
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)

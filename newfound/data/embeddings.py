@@ -14,6 +14,7 @@ from newfound.data.duplicates import leave_out_known
 from newfound.data.vectors import VectorStore
 from newfound.errors import UserError
 from newfound.progress import Reporter
+from newfound.strangers import read_small, require_regular
 
 LARGEST = 1e12
 """Of a feature, so that float32 holds the squares of all features together."""
@@ -57,6 +58,7 @@ def read_embeddings(
 def read_vectors(path: Path) -> np.ndarray:
     """The features [N, D] in an .npy file, as float32; nothing in the file is executed."""
     try:
+        require_regular(path)
         # Mapped first: a header that promises more than the file holds is found out before memory is taken for it.
         content = np.load(path, mmap_mode="r", allow_pickle=False)
     except OSError as error:
@@ -90,7 +92,7 @@ def check_vectors(content: np.ndarray, where: str) -> np.ndarray:
 def _read_ids(path: Path, n: int) -> list[str]:
     """The names of n rows: the column "image" of a CSV file that has one, otherwise a name a line."""
     try:
-        text = path.read_bytes().decode("utf-8-sig", errors="surrogateescape")
+        text = read_small(path).decode("utf-8-sig", errors="surrogateescape")
     except OSError as error:
         raise UserError(f"the ids {str(path)!r} cannot be read: {(error.strerror or str(error)).lower()}") from None
     lines = [line for line in text.splitlines() if line.strip()]

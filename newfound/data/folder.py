@@ -19,6 +19,8 @@ from newfound.progress import Reporter
 DOUBTFUL = "_doubtful"
 """The folder that ``export`` puts images into whose category is doubtful: no category, wherever it is met again."""
 
+SYSTEM = ("/proc", "/sys", "/dev")
+
 Listing = Callable[[Path], list[Path]]
 """Gives all files below a folder: ``list_images``, or one that remembers what it found."""
 
@@ -26,8 +28,9 @@ Listing = Callable[[Path], list[Path]]
 def list_images(root: Path) -> list[Path]:
     """All files below a folder, in the order of their paths' code points; a file that is no folder lists itself.
 
-    Hidden files and folders are left out. Links are followed, each folder is visited once, and a folder that can be
-    reached without a link is visited there. A folder that cannot be opened is listed, so that ``decode`` says why.
+    Hidden files and folders are left out. Links are followed, but not into the system's own file systems (/proc), each
+    folder is visited once, and a folder that can be reached without a link is visited there. A folder that cannot be
+    opened is listed, so that ``decode`` says why.
     """
     if not os.path.lexists(root):
         raise UserError(f"there is no file or folder {str(root)!r}")
@@ -37,11 +40,12 @@ def list_images(root: Path) -> list[Path]:
     folders = [str(root)]
     links: list[str] = []
     seen: set[tuple[int, int]] = set()
+    system = _system_devices()
     while folders or links:
         folder = folders.pop() if folders else heapq.heappop(links)
         try:
             identity = _identity(folder)
-            if identity in seen:
+            if identity in seen or identity[0] in system:
                 continue
             seen.add(identity)
             inside = _visible(folder)
@@ -228,6 +232,11 @@ def _visible(folder: Path | str) -> list[os.DirEntry[str]]:
     """What is in a folder and not hidden, by name."""
     with os.scandir(folder) as entries:
         return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
+
+
+def _system_devices() -> set[int]:
+    """The devices of file systems that hold no files of anybody's, and more folders than one can visit."""
+    return {os.stat(path).st_dev for path in SYSTEM if os.path.ismount(path)}
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +13,17 @@ from safetensors.torch import load_file, save
 from torch import Tensor
 
 from newfound.errors import UserError
-from newfound.files import clear_unfinished, new_directory
+from newfound.files import clear_unfinished, new_directory, remove_own
 from newfound.progress import Reporter
+from newfound.strangers import parse_json, read_small, require_regular
 
 FORMAT = 1
 KEPT = 2
 NAMES = "[!.]*-" + "[0-9]" * 9
 """What the folder of a checkpoint is called, for ``glob``: STAGE-STEP."""
+
+
+FILES = {"state.json", "tensors.safetensors"}
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class Checkpoint:
 class Checkpoints:
     """The folder ``checkpoint/`` of a run: ``STAGE-STEP/`` each with tensors.safetensors and state.json.
 
-    What is called otherwise, and links, are not ours: they are neither read nor removed.
+    What is called otherwise or holds something else, and links, are not ours: they are neither read nor removed.
     """
 
     def __init__(self, folder: Path, reporter: Reporter) -> None:
@@ -45,15 +48,16 @@ class Checkpoints:
     def save(self, stage: str, step: int, tensors: dict[str, Tensor], state: dict[str, Any], *, last: bool) -> None:
         """Commit a checkpoint, then drop all but the newest two of the stage; of a finished stage just one stays."""
         path = self.folder / f"{stage}-{step:09d}"
-        with new_directory(path) as folder:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with new_directory(path, self.folder.parent) as folder:
             file = folder / "tensors.safetensors"
             # Not save_file: its error on a full disk is no OSError.
             file.write_bytes(save({k: v.detach().cpu().contiguous() for k, v in tensors.items()}))
             content = {"format": FORMAT, "stage": stage, "step": step, "bytes": file.stat().st_size, **state}
             (folder / "state.json").write_text(json.dumps(content), encoding="utf-8")
-        clear_unfinished(self.folder, NAMES, idle=0)
+        clear_unfinished(self.folder, NAMES, self.folder.parent)
         for old in self._paths(stage)[1 if last else KEPT :]:
-            shutil.rmtree(old, ignore_errors=True)
+            self._remove(old)
 
     def latest(self, stage: str) -> Checkpoint | None:
         """The newest checkpoint of the stage that can be read, or None; one that is damaged is passed over, aloud."""
@@ -71,19 +75,26 @@ class Checkpoints:
         kept = {path for stage in stages for path in self._paths(stage)}
         for path in self._paths():
             if path not in kept:
-                shutil.rmtree(path, ignore_errors=True)
+                self._remove(path)
+
+    def _remove(self, path: Path) -> None:
+        """Remove a checkpoint; a folder that holds anything else is somebody's own, whatever its name, and stays."""
+        remove_own(path, FILES, self.folder.parent)
 
     def _paths(self, stage: str | None = None) -> list[Path]:
         """The checkpoints of a stage, the newest first; by default those of all stages."""
+        if self.folder.is_symlink():
+            return []
         found = (p for p in self.folder.glob(NAMES) if p.is_dir() and not p.is_symlink())
         return sorted((p for p in found if stage in (None, p.name[:-10])), reverse=True)
 
 
 def _read(path: Path) -> Checkpoint:
-    state = json.loads((path / "state.json").read_text(encoding="utf-8"))
+    state = parse_json(read_small(path / "state.json"))
     if state["format"] > FORMAT:
         raise UserError(f"{path} was written by a newer version of newfound; update newfound to resume this run")
     file = path / "tensors.safetensors"
-    if file.stat().st_size != state["bytes"]:
-        raise ValueError(f"{file.name} has {file.stat().st_size} bytes instead of {state['bytes']}")
+    found = require_regular(file).st_size
+    if found != state["bytes"]:
+        raise ValueError(f"{file.name} has {found} bytes instead of {state['bytes']}")
     return Checkpoint(int(state["step"]), load_file(file), state)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
 from typing import Any
 
 from newfound.errors import UserError
-from newfound.files import no_follow
+from newfound.files import open_regular, write_bytes
+from newfound.strangers import read_small
 
 
 class Metrics:
     """A growing file of JSON lines. Nothing that differs between two equal runs (times, rates) belongs in it."""
 
     def __init__(self, path: Path) -> None:
-        self._file = open(path, "ab", opener=no_follow)  # noqa: SIM115 - open as long as the run is
+        with contextlib.suppress(FileNotFoundError):
+            if os.lstat(path).st_nlink > 1:  # a file that has another name, in a copy of the run, say, stays as it is
+                write_bytes(path, read_small(path))
+        self._file = open(path, "ab", opener=open_regular)  # type: ignore[arg-type]  # noqa: SIM115 - open as long as the run is
 
     def write(self, line: dict[str, Any]) -> None:
         self._file.write(json.dumps(line).encode() + b"\n")

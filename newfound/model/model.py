@@ -18,6 +18,7 @@ from newfound.files import new_directory
 from newfound.model.encoder import Encoder
 from newfound.model.strangeness import Strangeness
 from newfound.nets.heads import Head, build_head
+from newfound.strangers import parse_json, read_small, require_regular
 
 FORMAT = 5
 """Since 4 a model names its head; since 5 the network tiny has three blocks."""
@@ -125,7 +126,7 @@ class Model(nn.Module):
 def _holds_a_model_alone(path: Path) -> bool:
     """Whether saving there replaces a model of ours and nothing else."""
     try:
-        ours = "newfound" in json.loads((path / "model.json").read_text(encoding="utf-8"))
+        ours = "newfound" in parse_json(read_small(path / "model.json"))
         return ours and {file.name for file in path.iterdir()} <= {"model.json", "model.safetensors"}
     except (OSError, ValueError, TypeError):
         return False
@@ -134,11 +135,11 @@ def _holds_a_model_alone(path: Path) -> bool:
 def load_model(path: Path) -> Model:
     """The model saved in that folder, in evaluation mode; nothing in the files is executed."""
     try:
-        description = json.loads((path / "model.json").read_text(encoding="utf-8"))
+        description = parse_json(read_small(path / "model.json"))
         version = int(description["format"])
     except FileNotFoundError:
         raise UserError(f"there is no model in {path}: model.json is missing") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         raise UserError(f"{path / 'model.json'} cannot be read: {error}") from None
     if version > FORMAT:
         writer = description.get("newfound", "?")
@@ -150,9 +151,10 @@ def load_model(path: Path) -> Model:
             promised = _from_description(description).state_dict()
     except UserError as error:
         raise UserError(f"{path / 'model.json'}: {error.command_line}") from None
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise UserError(f"{path / 'model.json'} does not describe a model: {error!r}") from None
     try:
+        require_regular(path / "model.safetensors")
         tensors = load_file(path / "model.safetensors")
         _require_shapes(promised, tensors)
         model = _from_description(description)

@@ -13,8 +13,11 @@ from torch import Tensor
 from newfound.errors import UserError
 from newfound.nets import Net, build
 from newfound.nets.vit import PATCH, WIDTHS
+from newfound.strangers import read_small
 
 ARCHITECTURES = ("resnet18-imagenet", "resnet34-imagenet", "resnet50-imagenet", *WIDTHS)
+LARGEST = 2**30
+"""Bytes of a file of weights: three times what the largest of these networks takes."""
 CLASSIFIERS = ("fc.", "head.", "head_dist.")
 """What begins so belongs to the classifier, which is left out."""
 
@@ -28,7 +31,7 @@ def load_file(path: Path, architecture: str | None) -> tuple[str, int, Net]:
     if architecture is not None and architecture not in ARCHITECTURES:
         raise UserError(f"--backbone-arch {architecture}: it can be {', '.join(ARCHITECTURES)}")
     try:
-        everything = load(path.read_bytes())
+        everything = load(read_small(path, LARGEST))
     except OSError as error:
         raise UserError(f"the weights {str(path)!r} cannot be read: {(error.strerror or str(error)).lower()}") from None
     except (SafetensorError, ValueError, KeyError) as error:

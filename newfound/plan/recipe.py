@@ -8,12 +8,11 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
 from newfound.config.mapping import brief, cut, from_mapping, load_yaml, override
 from newfound.config.settings import Settings
 from newfound.errors import UserError
 from newfound.methods import get_method, method_names
+from newfound.strangers import SMALL, parse_yaml, read_small
 
 if TYPE_CHECKING:
     from newfound.methods.base import Method
@@ -93,8 +92,8 @@ def parse_changes(assignments: list[str]) -> dict[str, Any]:
         if name.strip() in changes:
             raise UserError(f"--set {cut(name.strip())} is given more than once: give it once")
         try:
-            changes[name.strip()] = yaml.safe_load(value)
-        except (yaml.YAMLError, ValueError, RecursionError):  # a date such as 2001-13-45 is a ValueError
+            changes[name.strip()] = parse_yaml(value)
+        except ValueError:
             raise UserError(f"--set {cut(text)}: the value cannot be read") from None
     return changes
 
@@ -118,7 +117,7 @@ def _over_base(name: str, where: str, above: tuple[str, ...]) -> dict[str, Any]:
         if packaged:
             text = (resources.files("newfound") / "recipes" / f"{name}.yaml").read_text(encoding="utf-8")
         else:
-            text = Path(name).read_text(encoding="utf-8")
+            text = read_small(Path(name), SMALL).decode("utf-8")
     except (OSError, ValueError):  # there is none, or it is no text, or its name has a null in it
         known = ", ".join(recipe_names())
         found = f"there is no recipe {name}, nor a readable file of that name; there are: {known}"

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
+
+from newfound.strangers import parse_json, read_small
 
 MOST_POINTS = 30_000
 """Of all curves together."""
@@ -41,13 +42,13 @@ def _lines(path: Path) -> list[dict[str, Any]]:
     """The lines that can be read: a run from elsewhere may have been cut."""
     found = []
     try:
-        text = path.read_text(encoding="utf-8", errors="replace")
+        text = read_small(path).decode("utf-8", errors="replace")
     except OSError:
         return []
     for line in text.splitlines():
         try:
-            content = json.loads(line)
-        except (ValueError, RecursionError):
+            content = parse_json(line)
+        except ValueError:
             continue
         if isinstance(content, dict) and "stage" in content and _number(content.get("step")):
             found.append(content)

@@ -21,6 +21,7 @@ from newfound.report.sprites import Sheets, is_picture, make_sheets
 from newfound.report.tsne import MOST_POINTS, draw_map, sample_points
 from newfound.report.typical import choose_gallery, closeness, gallery_size, told_of
 from newfound.runfolder import Run
+from newfound.strangers import LARGE, require_regular
 
 NAME = "report.safetensors"
 GALLERY_BYTES, INSIDE = 3_000_000, 3_500_000
@@ -156,6 +157,7 @@ def read_kept(run: Run) -> Kept | None:
         return None
     try:
         n_images, n_all = int(result["images"]["unlabelled"]), len(result["novel"]) + len(result["known"])
+        require_regular(path, LARGE)
         tensors = load_file(path)
         thumbnails, gallery = (_read_sheets(tensors, name) for name in PICTURES)
         arrays: dict[str, Any] = {name: tensors[name] for name in (*WHOLE, *REAL)}

@@ -41,7 +41,7 @@ def write_page(run: Run, kept: Kept | None) -> Path:
     jpegs = kept.thumbnails.jpegs if kept and kept.thumbnails else ()
     inside = _fitting(jpegs)
     _write_beside(run.folder / BESIDE, jpegs, inside)
-    write_bytes(path, render(as_json(content), kept, inside))
+    run.write(NAME, render(as_json(content), kept, inside))
     return path
 
 
@@ -58,7 +58,7 @@ def _write_beside(folder: Path, jpegs: Sequence[bytes], inside: int) -> None:
     if names:
         folder.mkdir(exist_ok=True)
     for name, jpeg in zip(names, jpegs[inside:], strict=True):
-        write_bytes(folder / name, jpeg)
+        write_bytes(folder / name, jpeg, within=folder.parent)
     for path in folder.glob("*.jpg"):
         if path.stem.isdigit() and path.name not in names:
             path.unlink()

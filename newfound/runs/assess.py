@@ -13,7 +13,6 @@ from newfound.engine.loop import Engine
 from newfound.errors import UserError
 from newfound.evaluate.confusion import count_pairs
 from newfound.evaluate.protocol import evaluate_unlabelled
-from newfound.files import write_json
 from newfound.methods.base import Outcome
 from newfound.model import load_model
 from newfound.progress import Reporter
@@ -30,17 +29,23 @@ def assess(folder: Path, answers: Path | None, *, device: str, reporter: Reporte
     They become part of the run's result.json, confusion.csv and page.
     """
     run = Run.open(folder, to_write=True)
+    with run.locked():
+        figures = _assess(run, answers, device, reporter)
+    reporter.say(f"the figures are now in {run.folder}: result.json, confusion.csv and the page")
+    return figures
+
+
+def _assess(run: Run, answers: Path | None, device: str, reporter: Reporter) -> dict[str, Any]:
     result = run.read_result()
     if answers and "tasks" in result.get("unlabelled", {}):
         raise UserError(f"the run {folder} has several tasks, which are judged one by one: leave --answers out")
     figures = _against_file(run, answers) if answers else _against_data_set(run, device, reporter)
     confusion = figures.pop("confusion")
-    with run.locked():
-        write_json(run.folder / "result.json", result | figures)
-        run.write_confusion(confusion)
+    with run.together() as changed:
+        changed.write_json("result.json", result | figures)
+        changed.write_confusion(confusion)
         if (run.folder / "report.html").exists():
-            write_page(run, read_kept(run))
-    reporter.say(f"the figures are now in {run.folder}: result.json, confusion.csv and the page")
+            write_page(changed, read_kept(changed))
     return figures
 
 

@@ -23,7 +23,7 @@ from newfound.data.collection import Collection, Reading
 from newfound.data.holdout import set_aside
 from newfound.data.sources import Request, Source
 from newfound.errors import Interrupted, UserError
-from newfound.files import new_file, write_json
+from newfound.files import new_file
 from newfound.methods import get_method
 from newfound.plan.auto import PRETRAINED, choose
 from newfound.plan.budget import Clock, parse_time, plan_epochs
@@ -120,27 +120,28 @@ def discover(
     require_outside(folder, "--out", images)
     if cache:
         require_outside(Path(cache), "--cache", images | {"--out": str(folder)})
-    with interrupted("interrupted before the run began; call again"):
-        import torch
+    with contextlib.ExitStack() as held:
+        with interrupted("interrupted before the run began; call again"):
+            import torch
 
-        from newfound.engine.device import pick_device
-        from newfound.methods.base import require_mixed
+            from newfound.engine.device import pick_device
+            from newfound.methods.base import require_mixed
 
-        place = Path(cache).absolute() if cache else default_cache()
-        call = Call(source, seed, str(pick_device(device)), threads or torch.get_num_threads(), str(place))
-        check_numbers(seed, call.threads)
-        check_free(folder)
-        given, start = dict(settings or {}), str(backbone) if backbone else None
-        chosen = choose(
-            source, call.device, method=method, recipe=recipe, backbone=start, domain=domain, settings=given
-        )
-        if source.mixed:
-            require_mixed(chosen.method)
-        changes = backbone_changes(chosen.method, chosen.backbone, backbone_arch, bool(features), place)
-        resolved = resolve_settings(chosen.method, chosen.recipe, changes | chosen.changes | given)
-        fitting = get_method(chosen.method)(resolved)
-        fitting.check_weights(changes, features=bool(features), cache=place)
-        with claimed(folder):
+            place = Path(cache).absolute() if cache else default_cache()
+            call = Call(source, seed, str(pick_device(device)), threads or torch.get_num_threads(), str(place))
+            check_numbers(seed, call.threads)
+            check_free(folder)
+            given, start = dict(settings or {}), str(backbone) if backbone else None
+            chosen = choose(
+                source, call.device, method=method, recipe=recipe, backbone=start, domain=domain, settings=given
+            )
+            if source.mixed:
+                require_mixed(chosen.method)
+            changes = backbone_changes(chosen.method, chosen.backbone, backbone_arch, bool(features), place)
+            resolved = resolve_settings(chosen.method, chosen.recipe, changes | chosen.changes | given)
+            fitting = get_method(chosen.method)(resolved)
+            fitting.check_weights(changes, features=bool(features), cache=place)
+            held.enter_context(claimed(folder))
             if n_novel is not None and number is None:
                 counted = count_source(source, start or PRETRAINED, backbone_arch, seed, call.device, place, reporter)
                 call = replace(call, source=replace(source, n_novel=to_look_for(counted)))
@@ -157,8 +158,8 @@ def discover(
             run = Run.create(
                 folder, call, planned.settings, choices, warnings, counted.to_mapping() if counted else None
             )
-    with interrupted(f"interrupted; {how_to_go_on(run)}"):
-        found = execute(run, reading, reporter, planned.advice)
+        with interrupted(f"interrupted; {how_to_go_on(run)}"):
+            found = execute(run, reading, reporter, planned.advice)
     if large := remark(place):
         reporter.say(large)
     return found
@@ -176,9 +177,11 @@ def resume(folder: str | Path, *, device: str | None = None, verbose: bool | Non
         if not (run.folder / "report.html").exists():
             reporter.say(f"its page was not made: newfound report {folder}")
         return Discovery.of(run)
-    with interrupted(f"interrupted; {how_to_go_on(run)}"):
+    with interrupted(f"interrupted; {how_to_go_on(run)}"), run.locked():
         if device is not None:
             run = _moved(run, device, reporter)
+        if not run.ours:
+            reporter.warn(f"the run {folder} was not made by this user here: it reads the images that it names itself")
         return execute(run, read_call(run.call, run.settings, reporter), reporter)
 
 
@@ -232,7 +235,8 @@ def read_call(call: Call, settings: Settings, reporter: Reporter) -> Reading:
 
 
 def execute(run: Run, reading: Reading, reporter: Reporter, advice: str = "") -> Discovery:
-    """Train, and write everything; ``advice`` is what to do where training turns out to take long."""
+    """Train, and write everything into the run, whose lock is held; ``advice`` is what to do where training turns out
+    to take long."""
     import torch
 
     from newfound.data.vectors import VectorStore
@@ -245,55 +249,54 @@ def execute(run: Run, reading: Reading, reporter: Reporter, advice: str = "") ->
     from newfound.report.sheet import contact_sheet
 
     began = monotonic()
-    with run.locked():
-        for warning in run.warnings:
-            reporter.warn(warning)
-        run.remember(reading.collection)
-        run.write_table("skipped.csv", ["file", "reason"], ([s.file, s.reason] for s in reading.skipped))
-        if reading.skipped:
-            reporter.say(f"{len(reading.skipped)} files were left out: {run.folder / 'skipped.csv'} says why")
-        if reading.collection.test is not None and not run.call.source.dataset:
-            reporter.say(f"{len(reading.collection.test)} labelled images are not trained on, for `predict --reject`")
-        torch.set_num_threads(run.call.threads)
-        metrics = Metrics(run.folder / "metrics.jsonl")
-        engine = Engine(
-            reading.collection,
-            pick_device(run.call.device),
-            seed=run.call.seed,
-            reporter=reporter,
-            checkpoints=Checkpoints(run.folder / "checkpoint", reporter),
-            metrics=metrics,
-            log_every=run.settings.log_every,
-            checkpoint_every=run.settings.checkpoint_every,
-            cache=Path(run.call.cache),
-            advice=advice,
-        )
-        try:
-            start = load_model(run.folder / START) if (run.folder / START).exists() else None
-            outcome = run_method(run.settings, reading.collection, engine, start)
-        except Interrupted as error:
-            raise Interrupted(f"{error}; {how_to_go_on(run)}") from None
-        finally:
-            metrics.close()
-        if run.call.source.next_name:
-            outcome.model.novel = continued(run.call.source.next_name, len(outcome.model.novel))
-        outcome.model.save(run.folder / "model")
-        remember(run, reading, outcome, get_method(run.settings.method)(run.settings))
-        outcome, trust = _trust(run, reading, outcome, reporter)
-        _write_assignments(run, reading, outcome)
-        result = _describe(run, reading, outcome, engine) | trust
-        result["near"] = _near(reading.collection, outcome)
-        result |= evaluate_run(outcome, reading, engine)
-        if "confusion" in result:
-            run.write_confusion(result.pop("confusion"))
-        result["seconds"]["since_start"] = round(monotonic() - began, 3)
-        if not isinstance(reading.collection.train, VectorStore):
-            sheet = contact_sheet(reading.collection, outcome.assignments, outcome.confidence)
-            with new_file(run.folder / "categories.png") as file:
-                sheet.save(file, format="PNG")
-        write_json(run.folder / "result.json", result)
-        with interrupted(f"interrupted; the run is finished, and `newfound report {run.folder}` makes its page"):
-            _report(run, reading, outcome, engine)
+    for warning in run.warnings:
+        reporter.warn(warning)
+    run.remember(reading.collection)
+    run.write_table("skipped.csv", ["file", "reason"], ([s.file, s.reason] for s in reading.skipped))
+    if reading.skipped:
+        reporter.say(f"{len(reading.skipped)} files were left out: {run.folder / 'skipped.csv'} says why")
+    if reading.collection.test is not None and not run.call.source.dataset:
+        reporter.say(f"{len(reading.collection.test)} labelled images are not trained on, for `predict --reject`")
+    torch.set_num_threads(run.call.threads)
+    metrics = Metrics(run.folder / "metrics.jsonl")
+    engine = Engine(
+        reading.collection,
+        pick_device(run.call.device),
+        seed=run.call.seed,
+        reporter=reporter,
+        checkpoints=Checkpoints(run.folder / "checkpoint", reporter),
+        metrics=metrics,
+        log_every=run.settings.log_every,
+        checkpoint_every=run.settings.checkpoint_every,
+        cache=Path(run.call.cache),
+        advice=advice,
+    )
+    try:
+        start = load_model(run.folder / START) if (run.folder / START).exists() else None
+        outcome = run_method(run.settings, reading.collection, engine, start)
+    except Interrupted as error:
+        raise Interrupted(f"{error}; {how_to_go_on(run)}") from None
+    finally:
+        metrics.close()
+    if run.call.source.next_name:
+        outcome.model.novel = continued(run.call.source.next_name, len(outcome.model.novel))
+    outcome.model.save(run.folder / "model")
+    remember(run, reading, outcome, get_method(run.settings.method)(run.settings))
+    outcome, trust = _trust(run, reading, outcome, reporter)
+    _write_assignments(run, reading, outcome)
+    result = _describe(run, reading, outcome, engine) | trust
+    result["near"] = _near(reading.collection, outcome)
+    result |= evaluate_run(outcome, reading, engine)
+    if "confusion" in result:
+        run.write_confusion(result.pop("confusion"))
+    result["seconds"]["since_start"] = round(monotonic() - began, 3)
+    if not isinstance(reading.collection.train, VectorStore):
+        sheet = contact_sheet(reading.collection, outcome.assignments, outcome.confidence)
+        with new_file(run.folder / "categories.png") as file:
+            sheet.save(file, format="PNG")
+    run.write_json("result.json", result)
+    with interrupted(f"interrupted; the run is finished, and `newfound report {run.folder}` makes its page"):
+        _report(run, reading, outcome, engine)
     return Discovery.of(run)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import os
 import re
 import shutil
@@ -19,7 +20,7 @@ from PIL import Image
 from newfound.data.folder import DOUBTFUL
 from newfound.data.sources import Source
 from newfound.errors import UserError
-from newfound.files import temporary_name, write_text
+from newfound.files import clear_unfinished, held_folder, opened_folder, write_text
 from newfound.model.onnx import ENDING
 from newfound.progress import Reporter
 from newfound.runfolder import DISK_FULL, Run, format_table
@@ -60,6 +61,9 @@ def export(
     _check_options(run.call.source, link, min_confidence, pile)
     to = Path(os.path.realpath(to))
     source = run.call.source
+    if not run.ours and pile is None and _has_files(run):
+        reason = "was not made by this user here, so what it says of where its images are is not believed"
+        raise UserError(f"the run {run.folder} {reason}: name the folder to take them from with --pile")
     _require_outside([Path(root) for root in (source.labelled, source.unlabelled, pile) if root], to)
     _require_free(to)
     put, names = _files(found, run.call.source, pile, link, to) if _has_files(run) else _pictures(found, run, reporter)
@@ -294,16 +298,22 @@ def _pictures(found: Discovery, run: Run, reporter: Reporter) -> tuple[Put, list
 def _laid_out(to: Path) -> Iterator[Path]:
     """A folder to fill, which becomes ``to`` by one rename; if filling it fails it is removed, and so are the folders
     above it that were made for it."""
-    new = temporary_name(to.with_name(_shortened(to.name, LONGEST)))
+    short = to.with_name(_shortened(to.name, LONGEST))
     with _usable(to):
         made = [place for place in to.parents if not place.exists()]
-        new.mkdir(parents=True)
     try:
         with _usable(to):
-            yield new
-            os.rename(new, to)  # onto an empty folder, never onto one that has been filled meanwhile
+            to.parent.mkdir(parents=True, exist_ok=True)
+            clear_unfinished(to.parent, glob.escape(short.name))
+            with opened_folder(to.parent) as above, held_folder(short, above) as (name, _):
+                new = short.with_name(name)
+                try:
+                    yield new
+                    os.rename(new, to)  # onto an empty folder, never onto one that has been filled meanwhile
+                except BaseException:
+                    shutil.rmtree(new, ignore_errors=True)
+                    raise
     except BaseException:
-        shutil.rmtree(new, ignore_errors=True)
         for place in made:
             with contextlib.suppress(OSError):
                 place.rmdir()

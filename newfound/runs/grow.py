@@ -79,41 +79,43 @@ def grow(
     place = Path(cache).absolute() if cache else default_cache()
     if cache:
         require_outside(place, "--cache", images | {"--out": str(folder)})
-    with interrupted("interrupted before the run began; call again"):
-        import torch
+    with contextlib.ExitStack() as held:
+        with interrupted("interrupted before the run began; call again"):
+            import torch
 
-        from newfound.engine.device import pick_device
+            from newfound.engine.device import pick_device
 
-        threads = threads or torch.get_num_threads()
-        check_numbers(seed, threads)
-        check_free(folder)
-        method, model = get_method(old.settings.method)(old.settings), load_model(old.model_folder())
-        method.check_weights({}, features=False, cache=place)
-        gathered = gather(old, model, Path(corrected) if corrected else None, dict(moved or {}))
-        source = Source(
-            unlabelled=str(later),
-            n_novel=n_novel,
-            hold_out=0.0 if gathered.rows else old.call.source.hold_out,
-            grown_from=str(run),
-            known=str(folder / KNOWN),
-            next_name=next_name(old, gathered.known.labels),
-        ).absolute()
-        call = Call(source, seed, str(pick_device(device)), threads, str(place))
-        with claimed(folder), _withdrawn(folder):
-            gathered.known.save(folder / KNOWN)
-            if gathered.remembered and gathered.rows:
-                hand_on(gathered.remembered, gathered.rows, folder)
-            reading = read_call(call, old.settings, reporter)
-            method.check(reading.collection.train.shape)
-            torch.set_num_threads(threads)
-            choices = _choices(gathered, old)
-            for choice in choices:
-                reporter.say(str(choice))
-            if method.goes_on:
-                model.save(folder / START)
-            new = Run.create(folder, call, old.settings, choices, _warnings(gathered, old), begun=True)
-    with interrupted(f"interrupted; {how_to_go_on(new)}"):
-        return execute(new, reading, reporter)
+            threads = threads or torch.get_num_threads()
+            check_numbers(seed, threads)
+            check_free(folder)
+            method, model = get_method(old.settings.method)(old.settings), load_model(old.model_folder())
+            method.check_weights({}, features=False, cache=place)
+            gathered = gather(old, model, Path(corrected) if corrected else None, dict(moved or {}))
+            source = Source(
+                unlabelled=str(later),
+                n_novel=n_novel,
+                hold_out=0.0 if gathered.rows else old.call.source.hold_out,
+                grown_from=str(run),
+                known=str(folder / KNOWN),
+                next_name=next_name(old, gathered.known.labels),
+            ).absolute()
+            call = Call(source, seed, str(pick_device(device)), threads, str(place))
+            held.enter_context(claimed(folder))
+            with _withdrawn(folder):
+                gathered.known.save(folder / KNOWN)
+                if gathered.remembered and gathered.rows:
+                    hand_on(gathered.remembered, gathered.rows, folder)
+                reading = read_call(call, old.settings, reporter)
+                method.check(reading.collection.train.shape)
+                torch.set_num_threads(threads)
+                choices = _choices(gathered, old)
+                for choice in choices:
+                    reporter.say(str(choice))
+                if method.goes_on:
+                    model.save(folder / START)
+                new = Run.create(folder, call, old.settings, choices, _warnings(gathered, old), begun=True)
+        with interrupted(f"interrupted; {how_to_go_on(new)}"):
+            return execute(new, reading, reporter)
 
 
 def _require_folders(run: Run) -> None:

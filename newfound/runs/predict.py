@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import sys
 from collections import Counter
@@ -23,7 +24,7 @@ from newfound.engine.device import pick_device
 from newfound.engine.features import read_features
 from newfound.engine.frozen import Kept, recalled_features
 from newfound.errors import UserError
-from newfound.files import new_file
+from newfound.files import clear_unfinished, new_file
 from newfound.methods import get_method
 from newfound.model import Model, load_model
 from newfound.progress import Reporter
@@ -194,7 +195,9 @@ def write_table(out: Path, given: Sequence[Path], found: Iterator[Prediction], h
                 rejected.append(one.rejected)
             yield one
 
-    with new_file(Path(os.path.realpath(out))) as file:  # through a link, which stays one
+    real = Path(os.path.realpath(out))  # through a link, which stays one
+    clear_unfinished(real.parent, glob.escape(real.name))
+    with new_file(real) as file:
         for text in as_tables(header, counted()):
             file.write(text.encode("utf-8", errors="surrogateescape"))
     summary = {

@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import sys
-import time
 
 import embeddings
 import numpy as np
@@ -575,15 +574,14 @@ def test_categories_that_a_model_does_not_know_are_a_damaged_run(newfound, tmp_p
 
 
 def test_what_a_killed_process_left_half_written_in_a_run_goes_and_what_another_writes_stays(newfound, finished):
-    run, days_ago = finished / "run", time.time() - 3 * 24 * 3600
+    run = finished / "run"
     (run / "result.json").unlink()
     (run / ".result.json.0077abcd.writing").write_text("{")
     (run / ".model.0077abcd.writing").mkdir()
     (run / ".notes.writing").write_text("mine")
-    for path in run.glob(".*.writing"):
-        os.utime(path, (days_ago, days_ago))
-    (run / ".found.csv.0078abcd.writing").write_text("image,")  # predict --out, which takes no lock
-    assert newfound("resume", run)[0] == 0
+    with open(run / ".found.csv.0078abcd.writing", "w") as file:  # a program that takes no lock of the run
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert newfound("resume", run)[0] == 0
     assert {path.name for path in run.glob(".*")} == {".lock", ".found.csv.0078abcd.writing", ".notes.writing"}
 
 

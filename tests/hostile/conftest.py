@@ -1,0 +1,92 @@
+"""A finished run of folders of images, as a stranger may send one, and a command that is run in this process."""
+
+import csv
+import shutil
+import sys
+
+import numpy as np
+import pytest
+from hostile_files import everything
+from PIL import Image
+
+from newfound.cli import main as cli
+
+TINY = {"network": "tiny", "data.size": 8, "stage1.epochs": 2, "stage1.batch": 4}
+WORDS = [word for name, value in TINY.items() for word in ("--set", f"{name}={value}")]
+
+
+class Command:
+    """A command in this process: its exit status, what it printed, and the lines on standard error."""
+
+    def __init__(self, monkeypatch, capsys):
+        self.monkeypatch, self.capsys, self.out = monkeypatch, capsys, ""
+
+    def __call__(self, *words):
+        self.monkeypatch.setattr(sys, "argv", ["newfound", *map(str, words)])
+        self.capsys.readouterr()
+        status = cli.status()
+        captured = self.capsys.readouterr()
+        self.out = captured.out
+        return status, captured.err.splitlines()
+
+    def refused(self, *words):
+        """The one sentence of a command that ends with status 2."""
+        status, lines = self(*words)
+        told = [line for line in lines if line.startswith("newfound: ")]
+        assert (status, len(told)) == (2, 1), (status, lines)
+        return told[0]
+
+    def works(self, *words):
+        status, lines = self(*words)
+        assert status == 0, (status, lines)
+        return lines
+
+
+@pytest.fixture
+def newfound(monkeypatch, capsys):
+    return Command(monkeypatch, capsys)
+
+
+def picture(path, seed, colour):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pixels = np.clip(np.random.default_rng(seed).normal(colour, 40, (8, 8, 3)), 0, 255).astype(np.uint8)
+    Image.fromarray(pixels).save(path)
+
+
+@pytest.fixture(scope="session")
+def made_once(tmp_path_factory):
+    """The folders of a finished run, and the run."""
+    folder = tmp_path_factory.mktemp("finished")
+    for i in range(4):
+        picture(folder / "known" / "red" / f"{i}.png", i, (220, 30, 30))
+        picture(folder / "known" / "blue" / f"{i}.png", 10 + i, (30, 30, 220))
+        picture(folder / "pile" / f"{i}.png", 20 + i, (30, 220, 30))
+        picture(folder / "pile" / f"1{i}.png", 30 + i, (220, 220, 30))
+    with open(folder / "truth.csv", "w", newline="") as file:
+        rows = [(path.name, "a" if len(path.name) == 5 else "b") for path in sorted((folder / "pile").iterdir())]
+        csv.writer(file).writerows([("image", "label"), *rows])
+    from newfound import discover
+
+    out = {"out": folder / "run", "cache": folder / "cache", "method": "kmeans"}
+    discover(folder / "known", folder / "pile", n_novel=2, settings=TINY, **out)
+    return folder
+
+
+@pytest.fixture
+def finished(made_once, tmp_path):
+    """A copy of the run, beside its answers."""
+    shutil.copytree(made_once / "run", tmp_path / "run", symlinks=True)
+    shutil.copy(made_once / "truth.csv", tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def mine(tmp_path):
+    """A folder of the person's own, which is as it was at the end of the test."""
+    folder = tmp_path / "mine"
+    (folder / "holiday").mkdir(parents=True)
+    (folder / "holiday" / "only.png").write_text("mine")
+    (folder / "letter.txt").write_text("mine, and nobody else's")
+    before = everything(folder)
+    yield folder
+    assert everything(folder) == before
