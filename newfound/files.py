@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import errno
 import fnmatch
+import glob
 import json
 import os
 import re
@@ -217,6 +218,7 @@ def new_directory(path: Path, within: Path | None = None) -> Iterator[Path]:
     """
     if within is None:
         path.parent.mkdir(parents=True, exist_ok=True)
+    clear_unfinished(path.parent, glob.escape(path.name), within)
     with opened_folder(path.parent, within) as folder, held_folder(path, folder) as (temporary, handle):
         try:
             yield path.with_name(temporary)

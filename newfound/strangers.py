@@ -67,7 +67,7 @@ def parse_yaml(text: str) -> Any:
     if len(text) > SMALL:
         raise ValueError(f"it has {len(text):,} characters, and {SMALL:,} are read at most")
     try:
-        content = yaml.load(text, Loader=_Plain)  # noqa: S506 - a SafeLoader that takes less
+        content = yaml.load(text, Loader=_Plain)
     except yaml.YAMLError as error:
         raise ValueError(" ".join(str(error).split())) from None
     except RecursionError:
@@ -79,7 +79,7 @@ def parse_yaml(text: str) -> Any:
 class _Plain(yaml.SafeLoader):
     """YAML's null, true, numbers, strings, lists and mappings, and nothing else."""
 
-    yaml_implicit_resolvers = {
+    yaml_implicit_resolvers = {  # noqa: RUF012 - as its base class has it
         first: [(tag, pattern) for tag, pattern in some if not tag.endswith((":timestamp", ":merge", ":value"))]
         for first, some in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }

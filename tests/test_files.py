@@ -14,8 +14,8 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
     def fail(_):
         raise OSError("disk full")
 
-    with monkeypatch.context() as patch, pytest.raises(OSError, match="disk full"):
-        patch.setattr(os, "fsync", fail)
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="disk full"):
         write_text(path, "new")
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["result.json"]
@@ -112,10 +112,10 @@ def test_no_link_is_followed_on_the_way_to_what_is_written_within_a_folder(tmp_p
     (tmp_path / "run").mkdir()
     (tmp_path / "mine").mkdir()
     (tmp_path / "run" / "checkpoint").symlink_to(tmp_path / "mine")
-    with pytest.raises(OSError, match="Not a directory|symbolic links"):
+    with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
         write_bytes(tmp_path / "run" / "checkpoint" / "a", b"x", within=tmp_path / "run")
     with (
-        pytest.raises(OSError, match="Not a directory|symbolic links"),
+        pytest.raises(OSError, match=r"Not a directory|symbolic links"),
         new_directory(tmp_path / "run" / "checkpoint" / "a", within=tmp_path / "run"),
     ):
         pass

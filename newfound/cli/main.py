@@ -51,9 +51,10 @@ def status() -> int:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             remedy = "free some space and call again; a run that had begun goes on with `newfound resume RUN`"
             return _complain(f"the disk is full ({error}): {remedy}", 2)
-        if not isinstance(error.filename, str | bytes):
+        if error.strerror is None:  # of no system call
             raise
-        return _complain(f"{os.fsdecode(error.filename)}: {error.strerror}", 2 if error.errno in WRONG_PLACE else 1)
+        where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+        return _complain(f"{where}{error.strerror}", 2 if where and error.errno in WRONG_PLACE else 1)
     except Diverged as error:
         return _complain(str(error), 1)
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import csv
 from collections import Counter
 from pathlib import Path
+from tokenize import TokenError
 
 import numpy as np
+from numpy.lib.format import MAGIC_PREFIX
 
 from newfound.data.answers import read_table, same_name
 from newfound.data.collection import Pool, Reading, Skipped, assemble
@@ -59,19 +61,25 @@ def read_vectors(path: Path) -> np.ndarray:
     """The features [N, D] in an .npy file, as float32; nothing in the file is executed."""
     try:
         require_regular(path)
+        with open(path, "rb") as file:
+            beginning = file.read(len(MAGIC_PREFIX))
+        if beginning.startswith(b"PK"):
+            raise UserError(f"{str(path)!r} holds several arrays (.npz): save the features alone with numpy.save")
+        if beginning != MAGIC_PREFIX:
+            raise ValueError("it does not begin as one")
         # Mapped first: a header that promises more than the file holds is found out before memory is taken for it.
         content = np.load(path, mmap_mode="r", allow_pickle=False)
     except OSError as error:
         raise UserError(
             f"the features {str(path)!r} cannot be read: {(error.strerror or str(error)).lower()}"
         ) from None
-    except (ValueError, EOFError, SyntaxError, TypeError, OverflowError, MemoryError) as error:
+    except UserError:
+        raise
+    except (ValueError, EOFError, SyntaxError, TypeError, OverflowError, MemoryError, TokenError) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise UserError(
             f"{str(path)!r} is not a whole .npy file of numbers ({reason}); write it with numpy.save"
         ) from None
-    if not isinstance(content, np.ndarray):
-        raise UserError(f"{str(path)!r} holds several arrays (.npz): save the features alone with numpy.save")
     return check_vectors(content, repr(str(path)))
 
 

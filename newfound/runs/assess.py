@@ -38,7 +38,7 @@ def assess(folder: Path, answers: Path | None, *, device: str, reporter: Reporte
 def _assess(run: Run, answers: Path | None, device: str, reporter: Reporter) -> dict[str, Any]:
     result = run.read_result()
     if answers and "tasks" in result.get("unlabelled", {}):
-        raise UserError(f"the run {folder} has several tasks, which are judged one by one: leave --answers out")
+        raise UserError(f"the run {run.folder} has several tasks, which are judged one by one: leave --answers out")
     figures = _against_file(run, answers) if answers else _against_data_set(run, device, reporter)
     confusion = figures.pop("confusion")
     with run.together() as changed:

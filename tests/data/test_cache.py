@@ -1,5 +1,6 @@
 import io
 import json
+import fcntl
 import os
 import time
 
@@ -142,14 +143,16 @@ def test_an_interrupted_reading_stops_soon_and_leaves_no_cache(files, tmp_path, 
     assert list(cache.iterdir()) == []
 
 
-def test_what_a_killed_reading_left_goes_after_a_day(files, tmp_path):
-    old, new = (tmp_path / "cache" / f".images-{name}.0007abcd.writing" for name in ("old", "new"))
-    for folder in (old, new):
+def test_what_a_killed_reading_left_goes_and_what_somebody_is_writing_stays(files, tmp_path):
+    killed, live = (tmp_path / "cache" / f".images-{name}.0007abcd.writing" for name in ("killed", "live"))
+    for folder in (killed, live):
         folder.mkdir(parents=True)
-    os.utime(old, (time.time() - 25 * 3600,) * 2)
+    handle = os.open(live, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)  # as its writer does, in whichever container
     read(files, tmp_path / "cache")
-    assert not old.exists()
-    assert new.exists(), "somebody may still be reading"
+    os.close(handle)
+    assert not killed.exists()
+    assert live.exists()
 
 
 def test_the_cache_is_the_users(monkeypatch, tmp_path):
