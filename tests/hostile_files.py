@@ -1,5 +1,6 @@
 """What the tests of faults and strangers' files share: what lies in a folder, and a record of how much was tried."""
 
+import fcntl
 import json
 import os
 from pathlib import Path
@@ -17,6 +18,10 @@ def note(section, row, tried, bad):
     """Add a line to the record that docs/security.md is made from, where one is being made."""
     if not os.environ.get("NEWFOUND_RECORD"):
         return
-    record = json.loads(RECORD.read_text()) if RECORD.exists() else {}
-    record.setdefault(section, {})[row] = {"tried": tried, "bad": bad}
-    RECORD.write_text(json.dumps(record, indent=2, sort_keys=True) + "\n")
+    with open(RECORD, "a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        file.seek(0)
+        record = json.loads(file.read() or "{}")
+        record.setdefault(section, {})[row] = {"tried": tried, "bad": bad}
+        file.truncate(0)
+        file.write(json.dumps(record, indent=2, sort_keys=True) + "\n")

@@ -1,6 +1,6 @@
+import fcntl
 import io
 import json
-import fcntl
 import os
 import time
 
