@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 NOT_QUICK := slow or page or gpu or data
 
-.PHONY: demo docs pictures test test-slow test-page lint results reference snapshots wheel clean
+.PHONY: demo docs pictures security test test-slow test-page lint results reference snapshots wheel clean
 
 demo: $(VENV)/core
 	$(BIN)/newfound demo
@@ -15,6 +15,11 @@ test: $(VENV)/dev lint
 
 test-slow: $(VENV)/dev
 	$(BIN)/pytest -m "slow and not (gpu or data)"
+
+security: $(VENV)/dev
+	rm -f tests/hostile/record.json
+	NEWFOUND_RECORD=1 $(BIN)/pytest tests/hostile
+	$(BIN)/python tools/security.py
 
 test-page: $(VENV)/dev
 	command -v chromium >/dev/null && command -v chromedriver >/dev/null || { apt-get update -qq && \

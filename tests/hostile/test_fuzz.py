@@ -110,13 +110,21 @@ def _model(folder, content):
     load_model(folder / "run" / "model")
 
 
+def _confusion(run):
+    run.read_table(CONFUSION, CONFUSION_COLUMNS)
+
+
+def _curves(run):
+    read_curves(run.folder / "metrics.jsonl")
+
+
 GOOD = {
     "settings.yaml": ("run/settings.yaml", _run("settings.yaml", lambda run: None)),
     "result.json": ("run/result.json", _run("result.json", lambda run: (run.read_result(), run.read_assignments()))),
     "collection.json": ("run/collection.json", _run("collection.json", lambda run: run._read_json("collection.json"))),
     "assignments.csv": ("run/assignments.csv", _run("assignments.csv", Discovery.of)),
-    "confusion.csv": (b"part,found,truth,images\n", _run(CONFUSION, lambda run: run.read_table(CONFUSION, CONFUSION_COLUMNS))),
-    "metrics.jsonl": ("run/metrics.jsonl", _run("metrics.jsonl", lambda run: read_curves(run.folder / "metrics.jsonl"))),
+    "confusion.csv": (b"part,found,truth,images\n", _run(CONFUSION, _confusion)),
+    "metrics.jsonl": ("run/metrics.jsonl", _run("metrics.jsonl", _curves)),
     "report.safetensors": ("run/report.safetensors", _run("report.safetensors", read_kept)),
     "model.json": ("run/model/model.json", _model),
     "state.json": (b'{"format": 1, "stage": "stage1", "step": 3, "bytes": 10}', _checkpoint),
@@ -148,10 +156,8 @@ def fuzz(folder, name, examples):
     @given(contents(folder, name))
     def never_anything_else(content):
         tried.append(content)
-        try:
+        with contextlib.suppress(UserError):
             read(folder, content)
-        except UserError as error:
-            assert "\n" not in error.command_line
 
     never_anything_else()
     return len(tried)

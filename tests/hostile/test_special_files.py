@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import yaml
 
-pytestmark = pytest.mark.timeout(20)
+pytestmark = pytest.mark.timeout(60)
 
 SMALL = ["settings.yaml", "result.json", "assignments.csv", "metrics.jsonl", "collection.json", "model/model.json"]
 SMALL += ["model/model.safetensors", "report.safetensors", "confusion.csv", ".lock"]
@@ -33,6 +33,8 @@ def replace(path, how):
         path.mkdir()
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(120)
 @pytest.mark.parametrize("how", ["fifo", "zero", "proc", "sparse", "folder"])
 @pytest.mark.parametrize("name", SMALL)
 def test_what_is_no_small_file_in_a_run_is_a_sentence_or_of_no_matter(newfound, finished, made_once, name, how):
