@@ -105,6 +105,9 @@ class Run:
         """The run in that folder; one that is opened to write to it has no links among its files and folders."""
         if to_write:
             refuse_links(folder)
+        if (folder / JOURNAL).exists():  # a command was killed while it changed several files
+            with contextlib.suppress(UserError, OSError), _locked(folder):
+                pass
         path = folder / "settings.yaml"
         try:
             content = load_yaml(read_small(path, SMALL).decode("utf-8", errors="surrogateescape"), str(path))

@@ -126,9 +126,12 @@ class Model(nn.Module):
 def _holds_a_model_alone(path: Path) -> bool:
     """Whether saving there replaces a model of ours and nothing else."""
     try:
-        ours = "newfound" in parse_json(read_small(path / "model.json"))
-        return ours and {file.name for file in path.iterdir()} <= {"model.json", "model.safetensors"}
-    except (OSError, ValueError, TypeError):
+        if not {file.name for file in path.iterdir()} <= {"model.json", "model.safetensors"}:
+            return False
+        return "newfound" in parse_json(read_small(path / "model.json"))
+    except ValueError:  # damaged: a run that is resumed replaces it
+        return True
+    except (OSError, TypeError):
         return False
 
 
