@@ -155,7 +155,7 @@ def load_yaml(text: str, where: str) -> dict[str, Any]:
     try:
         mapping = parse_yaml(text)
     except ValueError as error:
-        raise UserError(f"{where} is not YAML of plain values: {error}") from None
+        raise UserError(f"{where} is not valid YAML of plain values: {error}") from None
     if not isinstance(mapping, dict):
         raise UserError(f"{where} should hold names and values")
     return mapping

@@ -14,6 +14,8 @@ def test_the_page_has_the_counts_of_the_record():
 
 
 def test_every_count_is_in_a_table():
-    found = security.tables({"faults": {"save, kill": {"tried": 1200, "bad": 3}}, "other": {"x": {"tried": 1, "bad": 0}}})
+    found = security.tables(
+        {"faults": {"save, kill": {"tried": 1200, "bad": 3}}, "other": {"x": {"tried": 1, "bad": 0}}}
+    )
     assert "| save, kill | 1,200 | 3 |" in found
     assert found.index("together") < found.index("**other.**") < found.index("| x | 1 | 0 |")
