@@ -49,7 +49,8 @@ def test_a_collection_holds_no_answer_and_no_name():
 
 LAYERS = (
     "_version errors process progress strangers",
-    "files",
+    "files memory",
+    "tensors",
     "config ours together",
     "data views nets losses cluster evaluate",
     "engine model",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import torch
 from torch import Tensor
 
 from newfound.data.store import ImageStore
+from newfound.errors import UserError
 
 AHEAD = 4
 """Batches that are read while the current one is trained on."""
@@ -22,7 +24,7 @@ class _File:
     """An open file, closed with its last user."""
 
     def __init__(self, path: Path) -> None:
-        self.number = os.open(path, os.O_RDONLY)
+        self.path, self.number = path, os.open(path, os.O_RDONLY)
 
     def __del__(self) -> None:
         if hasattr(self, "number"):
@@ -39,10 +41,19 @@ class DiskStore(ImageStore):
     _digests: np.ndarray
 
     def __init__(
-        self, path: Path, shape: tuple[int, int, int], digests: np.ndarray, device: torch.device | str = "cpu"
+        self,
+        path: Path,
+        shape: tuple[int, int, int],
+        digests: np.ndarray,
+        checks: np.ndarray,
+        device: torch.device | str = "cpu",
+        forget: Callable[[], None] = lambda: None,
     ) -> None:
+        """``checks`` [N] are the checksums of the images, which are looked at whenever one is read; ``forget`` is
+        called when one differs, before the error, so that the file is not taken again."""
         self._file = _File(path)
         self._shape, self._digests, self._device = shape, digests, torch.device(device)
+        self._checks, self._forget = checks, forget
         self._rows = np.arange(len(digests))
 
     def __len__(self) -> int:
@@ -59,6 +70,7 @@ class DiskStore(ImageStore):
     def _like(self, rows: np.ndarray, device: torch.device) -> DiskStore:
         other = object.__new__(DiskStore)
         other._file, other._shape, other._digests = self._file, self._shape, self._digests
+        other._checks, other._forget = self._checks, self._forget
         other._rows, other._device = rows, device
         return other
 
@@ -98,7 +110,16 @@ class DiskStore(ImageStore):
         size = int(np.prod(self._shape))
         into = memoryview(images.numpy().reshape(-1))  # type: ignore[arg-type]
         for place, row in enumerate(self._rows[index].tolist()):
-            got = os.preadv(self._file.number, [into[place * size : (place + 1) * size]], row * size)
-            if got != size:
-                raise OSError(f"the cache of decoded images ends early: image {row} has {got} of {size} bytes")
+            image = into[place * size : (place + 1) * size]
+            try:
+                got = os.preadv(self._file.number, [image], row * size)
+                reason = "is not what was written" if got == size else f"ends after {got} of {size} bytes"
+            except OSError as error:
+                got, reason = -1, f"cannot be read ({error.strerror})"
+            if got != size or zlib.crc32(image) != self._checks[row]:
+                self._forget()
+                raise UserError(
+                    f"the cache of decoded images is damaged: image {row} of {self._file.path} {reason}; "
+                    "call again, or resume the run: it is made anew"
+                )
         return images

@@ -16,14 +16,14 @@ MOST_WORKERS = 16
 FILES_A_TURN = 8
 """Files a worker takes at once: few enough for a smooth progress bar, enough for a million files to be no burden."""
 BLOCK = 4096
-"""Files whose images are in memory together: at 224 pixels 600 MB."""
+"""The most files whose images are in memory together."""
 
 GREY = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
 
 def block_within(size: int, channels: int, most: int = 2**26) -> int:
-    """How many files' images are in memory together if they may take ``most`` bytes; 64 at the least."""
-    return max(64, min(BLOCK, most // (channels * size * size)))
+    """How many files' images are in memory together if they may take ``most`` bytes; one at the least."""
+    return max(1, min(BLOCK, most // (channels * size * size)))
 
 
 def decode_blocks(
@@ -53,6 +53,7 @@ def decode_blocks(
                     reasons += some
                     task.advance(len(some))
                 yield images, reasons
+                del images  # before the next ones take their memory
     finally:
         pool.shutdown(cancel_futures=True)  # or Ctrl-C would wait for all the files
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -99,6 +100,11 @@ class ImageStore:
         digest = hashlib.blake2b(repr((len(self), *self.shape)).encode(), digest_size=16)
         digest.update(self.digests().tobytes())
         return digest.hexdigest()
+
+
+def check_images(images: np.ndarray) -> np.ndarray:
+    """A checksum of each of the images [N, …], uint32 [N]: five times as fast as a digest, and enough to see rot."""
+    return np.array([zlib.crc32(image.data) for image in np.ascontiguousarray(images)], np.uint32)
 
 
 def digest_images(images: np.ndarray) -> np.ndarray:

@@ -1,23 +1,28 @@
-"""Checkpoints: safetensors and JSON in a folder of their own, committed by one rename, with the previous one kept."""
+"""Checkpoints: safetensors and JSON in a folder of their own, committed by one rename, with the previous one kept.
+
+Both files have a checksum: one that has rotted is passed over like one that is cut off.
+"""
 
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
 from torch import Tensor
 
 from newfound.errors import UserError
 from newfound.files import clear_unfinished, new_directory, remove_own
 from newfound.progress import Reporter
 from newfound.strangers import parse_json, read_small, require_regular
+from newfound.tensors import pack, read_tensors
 
-FORMAT = 1
+FORMAT = 2
+"""Since 2 there are checksums; a run that began without them goes on all the same."""
 KEPT = 2
 NAMES = "[!.]*-" + "[0-9]" * 9
 """What the folder of a checkpoint is called, for ``glob``: STAGE-STEP."""
@@ -52,8 +57,9 @@ class Checkpoints:
         with new_directory(path, self.folder.parent) as folder:
             file = folder / "tensors.safetensors"
             # Not save_file: its error on a full disk is no OSError.
-            file.write_bytes(save({k: v.detach().cpu().contiguous() for k, v in tensors.items()}))
+            file.write_bytes(pack(tensors))
             content = {"format": FORMAT, "stage": stage, "step": step, "bytes": file.stat().st_size, **state}
+            content["crc32"] = _checksum(content)
             (folder / "state.json").write_text(json.dumps(content), encoding="utf-8")
         clear_unfinished(self.folder, NAMES, self.folder.parent)
         for old in self._paths(stage)[1 if last else KEPT :]:
@@ -64,7 +70,7 @@ class Checkpoints:
         for path in self._paths(stage):
             try:
                 return _read(path)
-            except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+            except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as error:
                 if isinstance(error, UserError):
                     raise
                 self.reporter.warn(f"the checkpoint {path} cannot be read ({error}); going back to what was before it")
@@ -89,12 +95,21 @@ class Checkpoints:
         return sorted((p for p in found if stage in (None, p.name[:-10])), reverse=True)
 
 
+def _checksum(content: dict[str, Any]) -> int:
+    return zlib.crc32(json.dumps(content, sort_keys=True).encode())
+
+
 def _read(path: Path) -> Checkpoint:
     state = parse_json(read_small(path / "state.json"))
+    promised = state.pop("crc32", None)
+    if promised is not None and promised != _checksum(state):
+        raise ValueError("state.json is not what was written: its checksum differs")
     if state["format"] > FORMAT:
         raise UserError(f"{path} was written by a newer version of newfound; update newfound to resume this run")
+    if state["format"] > 1 and promised is None:
+        raise ValueError("state.json has no checksum")
     file = path / "tensors.safetensors"
     found = require_regular(file).st_size
     if found != state["bytes"]:
         raise ValueError(f"{file.name} has {found} bytes instead of {state['bytes']}")
-    return Checkpoint(int(state["step"]), load_file(file), state)
+    return Checkpoint(int(state["step"]), read_tensors(file, checked=state["format"] > 1), state)

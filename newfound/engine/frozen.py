@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Container, Iterable
@@ -10,15 +11,17 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import load, save
 from torch import Tensor, nn
 
 from newfound.data.store import ImageStore
+from newfound.errors import UserError
 from newfound.files import write_bytes
 from newfound.progress import Progress, Reporter
+from newfound.strangers import require_regular
+from newfound.tensors import pack, read_tensors
 
-FORMAT = 1
-"""Goes up when features are computed or kept in another way."""
+FORMAT = 2
+"""Goes up when features are computed or kept in another way; since 2 their files have a checksum."""
 
 BATCH = 32
 SHARD = 16 * BATCH
@@ -155,18 +158,28 @@ class Kept:
 
     def _read_shard(self, path: Path) -> dict[bytes, np.ndarray]:
         try:
-            tensors = load(path.read_bytes())
-            names = [row.tobytes() for row in tensors["digests"].numpy()]
-            return dict(zip(names, tensors["features"].numpy(), strict=True))
-        except (OSError, SafetensorError, KeyError, ValueError) as error:
+            return self._check(read_tensors(path, checked=True))
+        except UserError:
+            raise
+        except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:
             self.reporter.warn(f"{path} cannot be read ({error}); its features are computed again")
+            if not isinstance(error, OSError):
+                with contextlib.suppress(OSError):
+                    path.unlink()  # or each call would warn anew
             return {}
+
+    def _check(self, tensors: dict[str, Tensor]) -> dict[bytes, np.ndarray]:
+        digests, features = tensors["digests"], tensors["features"]
+        right = digests.dtype == torch.uint8 and digests.shape == (len(features), 16)
+        if not (right and features.dtype == torch.float32 and features.ndim == 2):
+            raise ValueError("it holds something else")
+        return dict(zip((row.tobytes() for row in digests.numpy()), features.numpy(), strict=True))
 
     def add(self, names: list[bytes], features: np.ndarray) -> None:
         if self.folder is None:
             return
         digests = np.frombuffer(b"".join(names), np.uint8).reshape(-1, 16).copy()
-        content = save({"digests": torch.from_numpy(digests), "features": torch.from_numpy(features)})
+        content = pack({"digests": torch.from_numpy(digests), "features": torch.from_numpy(features)})
         path = self.folder / f"{hashlib.blake2b(digests.tobytes(), digest_size=16).hexdigest()}.safetensors"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -179,6 +192,7 @@ class Kept:
 def _digests_in(path: Path) -> list[bytes]:
     """The digests of a shard, whose features are left on disk; none of one that cannot be read."""
     try:
+        require_regular(path)
         with safe_open(path, "numpy") as shard:
             return [row.tobytes() for row in shard.get_tensor("digests")]
     except (OSError, SafetensorError):

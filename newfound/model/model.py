@@ -9,19 +9,25 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from newfound._version import __version__
 from newfound.errors import UserError
 from newfound.files import new_directory
+from newfound.memory import require_memory, size
 from newfound.model.encoder import Encoder
 from newfound.model.strangeness import Strangeness
 from newfound.nets.heads import Head, build_head
-from newfound.strangers import parse_json, read_small, require_regular
+from newfound.strangers import parse_json, read_small
+from newfound.tensors import first_not_finite, pack, read_shapes, read_tensors
 
 FORMAT = 5
 """Since 4 a model names its head; since 5 the network tiny has three blocks."""
+
+LARGEST = 2**33
+"""Bytes of weights from which on a model is refused, however much memory there is."""
+MOST_PIXELS = 1024
+"""The widest image that a model may be of: as wide as settings have them."""
 
 
 class Model(nn.Module):
@@ -99,8 +105,7 @@ class Model(nn.Module):
             raise UserError(f"{path} exists and holds no model, or more than a model: choose another place to save to")
         path.parent.mkdir(parents=True, exist_ok=True)
         with new_directory(path) as folder:
-            tensors = {k: v.detach().cpu().contiguous() for k, v in self.state_dict().items()}
-            (folder / "model.safetensors").write_bytes(save(tensors))
+            (folder / "model.safetensors").write_bytes(pack(self.state_dict()))
             (folder / "model.json").write_text(json.dumps(self._description(), indent=2), encoding="utf-8")
 
     def _description(self) -> dict[str, Any]:
@@ -152,40 +157,55 @@ def load_model(path: Path) -> Model:
     try:
         with torch.device("meta"):  # takes no memory, which a description could ask too much of
             promised = _from_description(description).state_dict()
+        _require_size(promised, path)
     except UserError as error:
         raise UserError(f"{path / 'model.json'}: {error.command_line}") from None
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise UserError(f"{path / 'model.json'} does not describe a model: {error!r}") from None
     try:
-        require_regular(path / "model.safetensors")
-        tensors = load_file(path / "model.safetensors")
-        _require_shapes(promised, tensors)
+        # Before anything is read: a sparse file takes no room on disk, and much in memory.
+        _require_shapes(promised, read_shapes(path / "model.safetensors"))
+        tensors = read_tensors(path / "model.safetensors")
+        if name := first_not_finite(tensors):
+            raise ValueError(f"{name} has values that are no finite numbers")
         model = _from_description(description)
         model.load_state_dict(tensors)
+    except UserError:
+        raise
     except (OSError, SafetensorError, RuntimeError, ValueError) as error:
         reason = " ".join(str(error).split())
         raise UserError(f"{path / 'model.safetensors'} does not hold the weights of this model: {reason}") from None
     return model.eval()
 
 
-def _require_shapes(promised: dict[str, Tensor], found: dict[str, Tensor]) -> None:
+def _require_size(promised: dict[str, Tensor], path: Path) -> None:
+    """Stop before memory is taken that a description asks too much of."""
+    needed = sum(value.numel() * value.element_size() for value in promised.values())
+    if needed > LARGEST:
+        raise UserError(f"it describes weights of {size(needed)}, and a model has at most {size(LARGEST)}")
+    require_memory(2 * needed, f"the model in {path}")  # as it is read, the file's and the network's
+
+
+def _require_shapes(promised: dict[str, Tensor], found: dict[str, tuple[int, ...]]) -> None:
     for name in sorted(promised.keys() | found.keys()):
         if name not in found or name not in promised:
             raise ValueError(f"{name[:80]} is {'missing' if name in promised else 'unknown'}")
-        if promised[name].shape != found[name].shape:
-            raise ValueError(f"{name} has the shape {list(found[name].shape)}, not {list(promised[name].shape)}")
+        if promised[name].shape != found[name]:
+            raise ValueError(f"{name} has the shape {list(found[name])}, not {list(promised[name].shape)}")
 
 
 def _from_description(description: dict[str, Any]) -> Model:
-    channels, size = int(description["image"]["channels"]), int(description["image"]["size"])
+    channels, pixels = int(description["image"]["channels"]), int(description["image"]["size"])
     dimension, resized = int(description["dimension"]), int(description["image"].get("resized", 0))
     most = 2**16 if description["network"] == "features" else 4
-    if not (1 <= channels <= most and 1 <= size <= 4096 and 0 <= dimension <= 2**16 and 0 <= resized <= 4096):
-        raise ValueError(f"images of {channels} channels and {size} pixels, features of dimension {dimension}")
+    if not (
+        1 <= channels <= most and 1 <= pixels <= MOST_PIXELS and 0 <= dimension <= 2**16 and 0 <= resized <= MOST_PIXELS
+    ):
+        raise ValueError(f"images of {channels} channels and {pixels} pixels, features of dimension {dimension}")
     blank, network = torch.zeros(3 if resized else channels), str(description["network"])
     options: dict[str, Any] = {"dimension": dimension, "resized": resized}
     options["whitened"] = bool(description.get("whitened", False))
-    encoder = Encoder(network, channels, size, blank, blank + 1, **options)
+    encoder = Encoder(network, channels, pixels, blank, blank + 1, **options)
     known, novel = tuple(map(str, description["known"])), tuple(map(str, description["novel"]))
     unit = bool(description["unit_features"])
     head = build_head(encoder.width, len(known) + len(novel), **description["head"])

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load, save
 from torch import Tensor
 
 from newfound.errors import UserError
@@ -21,6 +20,7 @@ from newfound.nets import Net, build
 from newfound.nets.efficientnet import SCALES
 from newfound.nets.timm import TIMM, Timm
 from newfound.nets.weightfile import load_file
+from newfound.tensors import Rotten, pack, read_tensors
 
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Mean and deviation of ImageNet's channels, which nearly all weights in files were trained with."""
@@ -128,8 +128,8 @@ def _package_weights(package: Package, cache: Path | None) -> dict[str, Tensor]:
     kept = cache / "weights" / f"{package.file.removesuffix('.pth')}.safetensors" if cache else None
     if kept is not None:
         try:
-            return load(kept.read_bytes())
-        except (OSError, SafetensorError):
+            return read_tensors(kept, checked=True)
+        except (OSError, SafetensorError, Rotten):
             pass  # not there yet, or damaged: it is made again
     raw = _checked_file(package)
     theirs: dict[str, Tensor] = torch.load(io.BytesIO(raw), map_location="cpu", weights_only=True)
@@ -138,7 +138,7 @@ def _package_weights(package: Package, cache: Path | None) -> dict[str, Tensor]:
     if kept is not None:
         try:
             kept.parent.mkdir(parents=True, exist_ok=True)
-            write_bytes(kept, save(ours))
+            write_bytes(kept, pack(ours))
         except OSError:
             pass  # a cache that cannot be written to costs a second each time
     return ours

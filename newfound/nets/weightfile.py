@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from safetensors import SafetensorError
-from safetensors.torch import load
 from torch import Tensor
 
 from newfound.errors import UserError
 from newfound.nets import Net, build
 from newfound.nets.vit import PATCH, WIDTHS
-from newfound.strangers import read_small
+from newfound.strangers import require_regular
+from newfound.tensors import read_tensors
 
 ARCHITECTURES = ("resnet18-imagenet", "resnet34-imagenet", "resnet50-imagenet", *WIDTHS)
 LARGEST = 2**30
@@ -31,9 +31,12 @@ def load_file(path: Path, architecture: str | None) -> tuple[str, int, Net]:
     if architecture is not None and architecture not in ARCHITECTURES:
         raise UserError(f"--backbone-arch {architecture}: it can be {', '.join(ARCHITECTURES)}")
     try:
-        everything = load(read_small(path, LARGEST))
+        require_regular(path, LARGEST)
+        everything = read_tensors(path)
     except OSError as error:
         raise UserError(f"the weights {str(path)!r} cannot be read: {(error.strerror or str(error)).lower()}") from None
+    except UserError:
+        raise
     except (SafetensorError, ValueError, KeyError) as error:
         raise UserError(f"{str(path)!r} is not a whole safetensors file: {' '.join(str(error).split())}") from None
     weights = {name: value for name, value in everything.items() if not name.startswith(CLASSIFIERS)}

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
 from torch import Tensor
 
 from newfound.data.collection import Collection
@@ -22,6 +21,7 @@ from newfound.report.tsne import MOST_POINTS, draw_map, sample_points
 from newfound.report.typical import choose_gallery, closeness, gallery_size, told_of
 from newfound.runfolder import Run
 from newfound.strangers import LARGE, require_regular
+from newfound.tensors import pack, read_tensors
 
 NAME = "report.safetensors"
 GALLERY_BYTES, INSIDE = 3_000_000, 3_500_000
@@ -147,7 +147,7 @@ def write_kept(path: Path, kept: Kept) -> None:
             tensors[f"{name}.layout"] = np.array([sheets.side, sheets.cell, sheets.columns], np.int32)
             for number, jpeg in enumerate(sheets.jpegs):
                 tensors[f"{name}.{number}"] = np.frombuffer(jpeg, np.uint8)
-    write_bytes(path, save(tensors))
+    write_bytes(path, pack({name: torch.from_numpy(value.copy()) for name, value in tensors.items()}))
 
 
 def read_kept(run: Run) -> Kept | None:
@@ -158,11 +158,13 @@ def read_kept(run: Run) -> Kept | None:
     try:
         n_images, n_all = int(result["images"]["unlabelled"]), len(result["novel"]) + len(result["known"])
         require_regular(path, LARGE)
-        tensors = load_file(path)
+        tensors = {name: value.numpy() for name, value in read_tensors(path).items()}
         thumbnails, gallery = (_read_sheets(tensors, name) for name in PICTURES)
         arrays: dict[str, Any] = {name: tensors[name] for name in (*WHOLE, *REAL)}
         kept = Kept(**arrays, thumbnails=thumbnails, gallery=gallery)
         _check(kept, n_images, n_all)
+    except UserError:
+        raise
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} does not hold what this run's page shows: {str(error) or repr(error)}") from None
     return kept

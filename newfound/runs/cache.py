@@ -14,7 +14,7 @@ from pathlib import Path
 from newfound.files import clear_unfinished
 
 KINDS = {
-    "decoded images": (r"images-[0-9a-f]{32}", r"index\.json|pixels\.bin|digests\.npy|kept\.npy"),
+    "decoded images": (r"images-[0-9a-f]{32}", r"index\.json|pixels\.bin|(digests|kept|checks)\.npy"),
     "features": (r"features-[0-9a-f]{32}", r"[0-9a-f]{32}\.safetensors"),
     "weights": (r"weights", r"efficientnet-lite\d-[0-9a-f]{8}\.safetensors"),
 }

@@ -106,7 +106,10 @@ class Predictor:
         """Names of some images and what the model says of them, [n, classes + 1]; only some are in memory at a time."""
         read = self._images(paths) if self.takes_images else _given_features(self.model, paths)
         for names, images in read:
-            yield names, self._judge_images(images).cpu()
+            judged = self._judge_images(images).cpu()
+            if not judged.isfinite().all():  # finite weights may be so large that what they make is not
+                raise UserError(f"the model says of {names[0]} or one after it what is no finite number: make it again")
+            yield names, judged
 
     def _judge_images(self, images: ImageStore) -> Tensor:
         model, quiet = self.model, Reporter(quiet=True)

@@ -104,13 +104,49 @@ def test_many_blocks_and_workers_give_what_one_gives(files, monkeypatch):
     assert_same(whole, read(files * 5, None, workers=4))
 
 
-def test_a_damaged_cache_says_what_to_do(files, tmp_path):
-    read(files, tmp_path / "cache")
+DAMAGE = {
+    "one byte": lambda content: content[:-5] + bytes([content[-5] ^ 4]) + content[-4:],
+    "first byte": lambda content: bytes([content[0] ^ 1]) + content[1:],
+    "truncated": lambda content: content[: len(content) // 2],
+    "empty": lambda content: b"",
+    "zeros": lambda content: bytes(len(content)),
+    "nested": lambda content: b"[" * 100_000,
+    "gone": None,
+    "a folder": "a folder",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("file", ["pixels.bin", "index.json", "kept.npy", "digests.npy", "checks.npy"])
+def test_a_damaged_cache_is_made_anew_aloud(files, tmp_path, capsys, file, damage):
+    cache = tmp_path / "cache"
+    before = read(files, cache)
+    (folder,) = cache.iterdir()
+    content = (folder / file).read_bytes()
+    (folder / file).unlink()
+    if damage == "a folder":
+        (folder / file).mkdir()
+    elif damage != "gone":
+        (folder / file).write_bytes(DAMAGE[damage](content))
+    assert_same(before, read(files, cache))
+    told = capsys.readouterr().err
+    assert ("is damaged" in told) == (not (file == "index.json" and damage in ("gone", "a folder"))), told
+    assert_same(before, read(files, cache))
+    assert (folder / file).read_bytes() == content
+    assert capsys.readouterr().err == ""
+
+
+def test_an_image_that_rots_while_it_is_read_from_disk_has_the_next_call_decode_again(files, tmp_path):
+    before = read(files, tmp_path / "cache", resident=10)
     (folder,) = (tmp_path / "cache").iterdir()
-    with open(folder / "pixels.bin", "ab") as file:
-        file.truncate(100)
-    with pytest.raises(UserError, match="is damaged: remove it"):
-        read(files, tmp_path / "cache")
+    content = (folder / "pixels.bin").read_bytes()
+    (folder / "pixels.bin").write_bytes(bytes([content[0] ^ 128]) + content[1:])
+    rotten = read(files, tmp_path / "cache", resident=10)
+    with pytest.raises(UserError, match="is made anew"):
+        rotten.images.batch(torch.arange(2))
+    again = read(files, tmp_path / "cache", resident=10)
+    assert torch.equal(again.images.batch(torch.arange(2)), read(files, None).images.batch(torch.arange(2)))
+    assert before.kept.tolist() == again.kept.tolist()
 
 
 def test_a_cache_that_cannot_be_written_is_done_without(files, tmp_path, capsys):

@@ -3,7 +3,8 @@ import pytest
 import torch
 
 from newfound.data.disk import DiskStore
-from newfound.data.store import ImageStore, digest_images
+from newfound.data.store import ImageStore, check_images, digest_images
+from newfound.errors import UserError
 
 
 @pytest.fixture
@@ -11,7 +12,9 @@ def pair(tmp_path):
     """The same 50 images resident and on disk."""
     images = np.random.default_rng(0).integers(0, 256, (50, 3, 6, 5), dtype=np.uint8)
     (tmp_path / "pixels.bin").write_bytes(images.tobytes())
-    return ImageStore(images), DiskStore(tmp_path / "pixels.bin", (3, 6, 5), digest_images(images))
+    return ImageStore(images), DiskStore(
+        tmp_path / "pixels.bin", (3, 6, 5), digest_images(images), check_images(images)
+    )
 
 
 def test_it_gives_the_batches_of_a_resident_store_in_order(pair):
@@ -49,8 +52,24 @@ def test_a_file_that_ends_early_is_an_error_and_not_noise(pair, tmp_path):
     _, disk = pair
     with open(tmp_path / "pixels.bin", "ab") as file:
         file.truncate(100)
-    with pytest.raises(OSError, match="ends early"):
+    with pytest.raises(UserError, match=r"image 49 .* ends after 0 of 90 bytes"):
         disk.batch(torch.tensor([49]))
+
+
+def test_an_image_that_has_rotted_on_disk_is_an_error_where_it_is_read_and_forgets_the_cache(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (5, 3, 6, 5), dtype=np.uint8)
+    path, forgotten = tmp_path / "pixels.bin", []
+    path.write_bytes(images.tobytes())
+    disk = DiskStore(
+        path, (3, 6, 5), digest_images(images), check_images(images), forget=lambda: forgotten.append(True)
+    )
+    with open(path, "r+b") as file:
+        file.seek(3 * 90 + 17)
+        file.write(bytes([images.reshape(-1)[3 * 90 + 17] ^ 1]))
+    assert torch.equal(disk.batch(torch.tensor([2, 4])), torch.from_numpy(images[[2, 4]]))
+    with pytest.raises(UserError, match=r"image 3 .* is not what was written"):
+        list(disk.take(np.array([3])).batches(torch.tensor([[0]])))
+    assert forgotten
 
 
 @pytest.mark.gpu

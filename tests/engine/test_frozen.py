@@ -7,7 +7,7 @@ from torch import nn
 
 from newfound.data.store import ImageStore
 from newfound.engine import frozen
-from newfound.engine.frozen import frozen_features
+from newfound.engine.frozen import Kept, frozen_features, recalled_features
 from newfound.progress import Reporter
 
 
@@ -95,6 +95,31 @@ def test_a_damaged_file_in_the_cache_costs_time_alone(images, tmp_path, capsys):
         path.write_bytes(path.read_bytes()[:50])
     assert torch.equal(read(Counting(), images, tmp_path), features)
     assert "computed again" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("place", [0.1, 0.5, 0.99])
+def test_a_byte_that_has_changed_in_the_cache_changes_no_feature(images, tmp_path, capsys, place):
+    features = read(Counting(), images, tmp_path)
+    for path in tmp_path.rglob("*.safetensors"):
+        content = bytearray(path.read_bytes())
+        content[int(place * len(content))] ^= 1
+        path.write_bytes(content)
+    assert torch.equal(read(Counting(), images, tmp_path), features)
+    assert "computed again" in capsys.readouterr().err
+    assert torch.equal(read(Counting(), images, tmp_path), features)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_prediction_takes_no_changed_feature_from_the_cache_either(images, tmp_path):
+    features = read(Counting(), images, tmp_path)
+    for path in tmp_path.rglob("*.safetensors"):
+        content = bytearray(path.read_bytes())
+        content[-1] ^= 1
+        path.write_bytes(content)
+    kept = Kept(tmp_path, "a", images.shape, torch.device("cpu"), Reporter(quiet=True))
+    network = Counting()
+    found = recalled_features(network, images, torch.device("cpu"), kept, of=network)
+    assert torch.equal(found, features)
 
 
 def test_a_cache_that_cannot_be_written_to_is_a_warning(images, tmp_path, capsys):

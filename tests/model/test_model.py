@@ -131,13 +131,25 @@ def test_every_damage_to_the_weights_is_a_sentence(saved):
         "unknown key": lambda: save_file(tensors | {"extra": torch.zeros(1)}, path),
         "missing key": lambda: save_file({k: v for k, v in tensors.items() if "head" not in k}, path),
         "wrong shape": lambda: save_file(tensors | {"head.bias": torch.zeros(7)}, path),
+        "no number": lambda: save_file(tensors | {"head.bias": torch.tensor([0.0, float("nan"), 0.0])}, path),
+        "infinite": lambda: save_file(tensors | {"head.bias": torch.tensor([0.0, float("inf"), 0.0])}, path),
+        "a byte changed": lambda: path.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:]),
+        "a folder": lambda: (path.unlink(), path.mkdir()),
     }
     for name, damage in damages.items():
         damage()
         with pytest.raises(UserError, match="does not hold the weights"):
             load_model(saved)
+        if path.is_dir():
+            path.rmdir()
         path.write_bytes(content)
         assert load_model(saved), name
+
+
+def test_a_model_from_before_there_were_checksums_is_read(model, saved):
+    save_file(load_file(saved / "model.safetensors"), saved / "model.safetensors")
+    images = torch.randint(0, 256, (5, 1, 8, 8), dtype=torch.uint8)
+    assert torch.equal(load_model(saved)(images), model(images))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ import sys
 import numpy as np
 import pytest
 
+from newfound.data.store import check_images
+
 CODE = """
 import hashlib, json, resource, sys
 from pathlib import Path
@@ -27,7 +29,8 @@ class Pooled(torch.nn.Sequential):  # costs nothing, so that the store is what i
 _BUILDERS["pooled"] = (64, lambda channels, size: Pooled(torch.nn.AvgPool2d(16), torch.nn.Flatten()))
 folder, n = Path(sys.argv[1]), int(sys.argv[2])
 if sys.argv[3] == "disk":
-    store = DiskStore(folder / "pixels.bin", (3, 64, 64), np.load(folder / "digests.npy"))
+    tables = (np.load(folder / f"{name}.npy") for name in ("digests", "checks"))
+    store = DiskStore(folder / "pixels.bin", (3, 64, 64), *tables)
 else:
     store = ImageStore(np.fromfile(folder / "pixels.bin", np.uint8).reshape(n, 3, 64, 64))
 row = np.arange(n)
@@ -53,10 +56,14 @@ def test_200000_images_train_an_epoch_in_less_than_2_gib(tmp_path):
     n, block = 200_000, 10_000
     rng = np.random.default_rng(0)
     noise = rng.integers(0, 200, (block, 3, 64, 64), dtype=np.uint8)
+    checks = []
     with open(tmp_path / "pixels.bin", "wb") as file:
         for first in range(0, n, block):
             brightness = (np.arange(first, first + block) % 4 * 10).astype(np.uint8)
-            file.write((noise + brightness[:, None, None, None]).tobytes())
+            images = noise + brightness[:, None, None, None]
+            file.write(images.tobytes())
+            checks.append(check_images(images))
+    np.save(tmp_path / "checks.npy", np.concatenate(checks))
     np.save(tmp_path / "digests.npy", rng.integers(0, 256, (n, 16), dtype=np.uint8))
 
     def run(kind):
