@@ -2,15 +2,20 @@
 
 import sys
 
+from newfound.process import Ending
+
 
 def main() -> None:
     """Run the command line."""
+    ending = Ending()
     try:
+        ending.watch()
         from newfound.cli.main import main as run
     except KeyboardInterrupt:
-        print("newfound: interrupted", file=sys.stderr)
+        if sys.stderr:
+            print("newfound: interrupted", file=sys.stderr)
         sys.exit(130)
-    run()
+    run(ending)
 
 
 if __name__ == "__main__":

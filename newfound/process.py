@@ -1,10 +1,14 @@
-"""What is set for the whole process when newfound is imported: how threads wait, how memory is kept."""
+"""What concerns the whole process: how threads wait, how memory is kept, what ends it."""
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
+import signal
 import sys
+import time
+from types import FrameType
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3
 """glibc's numbers for two parameters of mallopt."""
@@ -35,3 +39,44 @@ def keep_freed_memory() -> None:
     if mallopt:
         mallopt(MMAP_THRESHOLD, LARGE)
         mallopt(TRIM_THRESHOLD, 2 * LARGE - 1)
+
+
+ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+"""Signals that ask a process to end."""
+SOON = 0.5
+"""Seconds in which a second such signal is taken for the first."""
+
+
+class Ending:
+    """Has the signals of ``ENDING`` raise one KeyboardInterrupt; asked again later, the process ends at once.
+
+    For a command: a second interruption while the first is being answered would end in a traceback.
+    """
+
+    heard = -SOON
+    """When such a signal was first answered, by whomever."""
+
+    def __init__(self) -> None:
+        self._raised = False
+        self._last_words = b"newfound: interrupted\n"
+        self._status = 130
+
+    def watch(self) -> None:
+        for number in ENDING:
+            if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has SIGHUP, and a shell SIGINT in the background
+                signal.signal(number, self._handle)
+
+    def is_over(self, status: int) -> None:
+        """From here on a signal ends the process with this status, without a word."""
+        self._raised, self._last_words, self._status = True, b"", status
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if now - Ending.heard < SOON:
+            return
+        if self._raised:
+            with contextlib.suppress(OSError):
+                os.write(2, self._last_words)
+            os._exit(self._status)
+        self._raised, Ending.heard = True, now
+        raise KeyboardInterrupt

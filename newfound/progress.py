@@ -17,7 +17,10 @@ WIDTH = 80
 """Columns of a line that is not on a terminal."""
 
 PICTURES = {code: 0x2400 + code for code in range(32)} | {127: 0x2421} | dict.fromkeys(range(128, 160), 0xFFFD)
-"""Control characters, which a terminal would obey, and what is shown in their place."""
+PICTURES |= dict.fromkeys(range(0xDC80, 0xDCA0), 0xFFFD)
+PICTURES |= dict.fromkeys((0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A)), 0xFFFD)
+"""What is shown in the place of control characters, which a terminal would obey: also as bytes that are not UTF-8, and
+those that turn the direction of writing."""
 
 
 def visible(text: str) -> str:
@@ -39,6 +42,34 @@ def in_notebook() -> bool:
 def is_watched() -> bool:
     """Whether standard error is shown on a terminal or in a notebook."""
     return in_notebook() or (sys.stderr is not None and sys.stderr.isatty())
+
+
+class Surviving:
+    """A stream whose reader may go away: what can no longer be written is dropped, and the work goes on."""
+
+    def __init__(self, stream: TextIO | None) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        try:
+            if self._stream is not None:
+                self._stream.write(text)
+        except (OSError, ValueError):  # gone, full or closed
+            pass
+        return len(text)
+
+    def flush(self) -> None:
+        try:
+            if self._stream is not None:
+                self._stream.flush()
+        except (OSError, ValueError):
+            pass
+
+    def isatty(self) -> bool:
+        return self._stream is not None and not self._stream.closed and self._stream.isatty()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 class Progress:
@@ -99,7 +130,7 @@ class Progress:
 
 
 class _LineProgress(Progress):
-    def __init__(self, stream: TextIO, *args: Any) -> None:
+    def __init__(self, stream: Surviving, *args: Any) -> None:
         super().__init__(*args)
         self._stream = stream
         self._pause = SECONDS_BETWEEN_LINES
@@ -119,7 +150,7 @@ class _LineProgress(Progress):
 class _RewrittenProgress(Progress):
     """One line, written over and over: a notebook knows carriage returns, but is no terminal."""
 
-    def __init__(self, stream: TextIO, *args: Any) -> None:
+    def __init__(self, stream: Surviving, *args: Any) -> None:
         super().__init__(*args)
         self._stream = stream
         self._last = self.began
@@ -142,7 +173,7 @@ class _BarProgress(Progress):
 
         self._bar = Progress(
             TextColumn("{task.description}"), BarColumn(bar_width=12), TextColumn("{task.fields[text]}", markup=False),
-            console=Console(stderr=True),
+            console=Console(file=Surviving(sys.stderr)),  # type: ignore[arg-type]
         )  # fmt: skip
         self._id = self._bar.add_task(self.title, total=self.total, completed=self.done, text="")
         self._bar.start()
@@ -172,8 +203,8 @@ class Reporter:
         return cls(quiet=not (is_watched() if verbose is None else verbose))
 
     @property
-    def stream(self) -> TextIO:
-        return self._stream or sys.stderr
+    def stream(self) -> Surviving:
+        return Surviving(self._stream or sys.stderr)
 
     @contextmanager
     def task(self, title: str, total: int, unit: str = "images", done: int = 0) -> Iterator[Progress]:
@@ -181,9 +212,9 @@ class Reporter:
         task: Progress
         if self.quiet:
             task = Progress(title, total, unit, done)
-        elif self.stream is sys.stderr and in_notebook():
+        elif self._stream is None and in_notebook():
             task = _RewrittenProgress(self.stream, title, total, unit, done)
-        elif self.stream is sys.stderr and self.stream.isatty():
+        elif self._stream is None and self.stream.isatty():
             task = _BarProgress(title, total, unit, done)
         else:
             task = _LineProgress(self.stream, title, total, unit, done)

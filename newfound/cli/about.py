@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
 
 from newfound.cli.app import option
 from newfound.cli.options import Cache, Json, app
-from newfound.cli.printing import print_cache, print_methods, write
+from newfound.cli.printing import print_cache, print_methods, write, write_json
 from newfound.errors import UserError
 
 
@@ -28,7 +27,7 @@ def methods(
         recipes.get(load_recipe(recipe)["method"], []).append(recipe)
     found = {one: {**about, "recipes": recipes[one]} for one, about in found.items()}
     if as_json:
-        print(json.dumps(found))
+        write_json(found)
     else:
         print_methods(found, in_full=name is not None)
 
@@ -40,7 +39,7 @@ def doctor(cache: Cache = None, as_json: Json = False) -> None:
     from newfound.runs.doctor import describe, examine
 
     found = examine(cache or default_cache())
-    write(f"{json.dumps(found)}\n" if as_json else describe(found))
+    write_json(found) if as_json else write(describe(found))
 
 
 @app.command(example="newfound cache --clear --days 30")

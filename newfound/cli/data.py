@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 from newfound.cli.app import option, to_the_end
 from newfound.cli.options import IMAGES, OUTPUT, Cache, DataFolder, DataName, Json, Quiet, Seed, data_app
-from newfound.cli.printing import write
+from newfound.cli.printing import write, write_json
 from newfound.progress import Reporter
 
 
@@ -18,10 +17,10 @@ def data_list(as_json: Json = False) -> None:
     from newfound.data.sources import DATASETS
 
     if as_json:
-        print(json.dumps({name: {"summary": known.summary, "get": known.get} for name, known in DATASETS.items()}))
+        write_json({name: {"summary": known.summary, "get": known.get} for name, known in DATASETS.items()})
         return
     for name, known in DATASETS.items():
-        print(f"{name}: {known.summary}")
+        write(f"{name}: {known.summary}\n")
 
 
 @data_app.command("get", example="newfound data get cifar10 --to ROOT")
@@ -52,12 +51,12 @@ def data_check(
 
     found = check_data(name, data, size=size, reporter=Reporter(quiet), cache=cache or default_cache())
     if as_json:
-        print(json.dumps(found))
+        write_json(found)
         return
     for part in ("labelled", "unlabelled", "test"):
-        print(f"{part}: {found[part]['images']:,} images of {found[part]['classes']:,} classes")
-    print(f"channel means over the training images: {' '.join(f'{mean:.4f}' for mean in found['means'])}")
-    print(f"{name} is whole; reading it took {found['seconds']:.2f} s")
+        write(f"{part}: {found[part]['images']:,} images of {found[part]['classes']:,} classes\n")
+    write(f"channel means over the training images: {' '.join(f'{mean:.4f}' for mean in found['means'])}\n")
+    write(f"{name} is whole; reading it took {found['seconds']:.2f} s\n")
 
 
 @data_app.command("sample", example="newfound data sample digits --to digits")
@@ -80,7 +79,7 @@ def data_sample(
         lambda: write_sample(name, data, to, each=each, seed=seed, reporter=reporter, cache=place)
     )
     if as_json:
-        print(json.dumps({"to": str(to), "images": counts, "novel": novel}))
+        write_json({"to": str(to), "images": counts, "novel": novel})
         return
     for part, images in counts.items():
         of = f" of {novel} categories: --novel {novel}" if part == "pile" else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -25,7 +24,7 @@ from newfound.cli.options import (
     app,
     number,
 )
-from newfound.cli.printing import print_count, print_discovery
+from newfound.cli.printing import print_count, print_discovery, write_json
 from newfound.errors import UserError
 from newfound.progress import Reporter
 
@@ -44,7 +43,7 @@ def demo(
 
     table = to_the_end(lambda: run_demo(out, method=method, device=device, seed=seed, reporter=Reporter(quiet)))
     if as_json:
-        print(json.dumps(table.to_mapping()))
+        write_json(table.to_mapping())
     else:
         table.print()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import textwrap
 from pathlib import Path
@@ -28,14 +29,35 @@ MOST_LINES = 20
 
 
 def write(text: str) -> None:
-    """Text to standard output, file names that are not UTF-8 with their bytes."""
+    """Lines for people, on standard output; names may hold what a terminal would obey, which is shown instead."""
+    write_data("\n".join(map(visible, text.split("\n"))))
+
+
+def write_data(text: str) -> None:
+    """Text for programs, on standard output as it is: names that are not UTF-8 with their bytes. On a terminal it is
+    for people all the same."""
+    if sys.stdout.isatty():
+        text = "\n".join(map(visible, text.split("\n")))
     sys.stdout.flush()
     sys.stdout.buffer.write(text.encode("utf-8", errors="surrogateescape"))
 
 
+def write_json(content: Any) -> None:
+    """A result as JSON, in which what is no number is null: JSON knows neither NaN nor infinity."""
+    write_data(json.dumps(_plain(content), allow_nan=False) + "\n")
+
+
+def _plain(content: Any) -> Any:
+    if isinstance(content, dict):
+        return {name: _plain(value) for name, value in content.items()}
+    if isinstance(content, list | tuple):
+        return [_plain(value) for value in content]
+    return None if isinstance(content, float) and not math.isfinite(content) else content
+
+
 def print_discovery(found: Discovery, as_json: bool) -> None:
     if as_json:
-        print(json.dumps({"run": str(found.folder), **found.result}))
+        write_json({"run": str(found.folder), **found.result})
         return
     sizes = found.sizes()
     for name in list(sizes)[:MOST_LINES]:
@@ -43,7 +65,7 @@ def print_discovery(found: Discovery, as_json: bool) -> None:
         near = f"  near to: {visible(near)}" if near else ""
         write(f"{name}  {sizes[name]:,} images{near}  {visible(', '.join(found.images_of(name)[:3]))}\n")
     if len(sizes) > MOST_LINES:
-        print(f"and {len(sizes) - MOST_LINES} categories more")
+        write(f"and {len(sizes) - MOST_LINES} categories more\n")
     print_trust(found.result)
     print_figures(found.result)
     write(f"{found.folder / 'assignments.csv'} has the category of every image\n")
@@ -54,23 +76,23 @@ def print_discovery(found: Discovery, as_json: bool) -> None:
 def print_count(found: Count, as_json: bool) -> None:
     """An estimate of the number of novel categories."""
     if as_json:
-        print(json.dumps(found.to_mapping()))
+        write_json(found.to_mapping())
         return
     low, high = found.interval
-    print(f"novel categories: {found.estimate} (probably {low} to {high})")
-    print(found.statement)
+    write(f"novel categories: {found.estimate} (probably {low} to {high})\n")
+    write(f"{found.statement}\n")
     for name, figure in found.methods.items():
-        print(f"{WAYS[name]}: {figure}")
+        write(f"{WAYS[name]}: {figure}\n")
 
 
 def print_summary(summary: dict[str, Any], as_json: bool) -> None:
     if as_json:
-        print(json.dumps(summary))
+        write_json(summary)
         return
     for name, images in summary["categories"].items():
         write(f"{name}  {images:,} images\n")
     if "rejected" in summary:
-        print(f"{summary['rejected']:,} of {summary['images']:,} images fit no category")
+        write(f"{summary['rejected']:,} of {summary['images']:,} images fit no category\n")
     write(f"{summary['out']}: the category of every image\n")
 
 
@@ -80,7 +102,7 @@ def print_cache(place: Path, found: list[Kept], cleared: bool, as_json: bool) ->
     kinds = {kind: [kept for kept in found if kept.kind == kind] for kind in dict.fromkeys(k.kind for k in found)}
     if as_json:
         parts = {kind: sum(kept.bytes for kept in some) for kind, some in kinds.items()}
-        print(json.dumps({"folder": str(place), "cleared": cleared, "bytes": size, "kinds": parts}))
+        write_json({"folder": str(place), "cleared": cleared, "bytes": size, "kinds": parts})
         return
     for kind, some in kinds.items() if not cleared else ():
         folders = "1 folder" if len(some) == 1 else f"{len(some):,} folders"
@@ -94,7 +116,7 @@ def print_cache(place: Path, found: list[Kept], cleared: bool, as_json: bool) ->
 def print_folders(to: Path, folders: dict[str, int], as_json: bool) -> None:
     """The folders that images were laid out in."""
     if as_json:
-        print(json.dumps({"to": str(to), "folders": folders}))
+        write_json({"to": str(to), "folders": folders})
         return
     for name, images in folders.items():
         write(f"{to / name}  {images:,} images\n")
@@ -103,11 +125,11 @@ def print_folders(to: Path, folders: dict[str, int], as_json: bool) -> None:
 def print_written(written: Written, as_json: bool) -> None:
     """The ONNX file that was written, and how far it is from the model."""
     if as_json:
-        print(json.dumps({**vars(written), "path": str(written.path)}))
+        write_json({**vars(written), "path": str(written.path)})
         return
     what = f"{written.images} images of the run" if written.real else f"{written.images} random images"
     write(f"{written.path}  {written.bytes / 1e6:,.1f} MB, outputs: {', '.join(written.outputs)}\n")
-    print(f"compared with PyTorch on {what}: probabilities differ by {written.difference:.1g} at the most")
+    write(f"compared with PyTorch on {what}: probabilities differ by {written.difference:.1g} at the most\n")
 
 
 def print_trust(result: dict[str, Any]) -> None:
@@ -115,31 +137,31 @@ def print_trust(result: dict[str, Any]) -> None:
     confidence, rehearsed, alike = result.get("confidence"), result.get("rehearsed"), result.get("trust", {})
     if confidence and confidence["calibrated"]:
         known = f"calibrated on {rehearsed['images']:,} known images" if rehearsed else "calibrated"
-        print(f"mean confidence {confidence['mean']:.0%} ({known}):")
-        print("a rough guess of the share of images that are right, and too high if the pile")
-        print("has more categories than were looked for")
+        write(f"mean confidence {confidence['mean']:.0%} ({known}):\n")
+        write("a rough guess of the share of images that are right, and too high if the pile\n")
+        write("has more categories than were looked for\n")
     elif confidence:
-        print("confidence is the model's own and not calibrated: it does not say how many images are right")
+        write("confidence is the model's own and not calibrated: it does not say how many images are right\n")
     if "plain" in alike:
-        print(f"{alike['plain']:.0%} of the images are in the same groups by plain k-means (column plain)")
+        write(f"{alike['plain']:.0%} of the images are in the same groups by plain k-means (column plain)\n")
 
 
 def print_figures(figures: dict[str, Any]) -> None:
     if "unlabelled" in figures:
         found = figures["unlabelled"]
         line = "unlabelled images: accuracy {accuracy:.1%}, NMI {nmi:.3f}, ARI {ari:.3f}".format(**found)
-        print(f"{line} ({found['images']:,} images with an answer)")
+        write(f"{line} ({found['images']:,} images with an answer)\n")
         if "old" in found:
             old, new = (f"{found[part]:.1%}" if found[part] is not None else "-" for part in ("old", "new"))
-            print(f"of images of known categories (old) {old} are right, of novel ones (new) {new}")
+            write(f"of images of known categories (old) {old} are right, of novel ones (new) {new}\n")
         plain = figures.get("earlier", {}).get("plain")
         if plain:
             worse = "; the result is worse" if plain["accuracy"] > found["accuracy"] else ""
-            print(f"k-means on the plain features: accuracy {plain['accuracy']:.1%}{worse}")
+            write(f"k-means on the plain features: accuracy {plain['accuracy']:.1%}{worse}\n")
     if "test" in figures:
         for protocol, values in figures["test"].items():
             shares = "  ".join(f"{k} {v:.1%}" if v is not None else f"{k} -" for k, v in values.items())
-            print(f"test images, {protocol}: {shares}")
+            write(f"test images, {protocol}: {shares}\n")
 
 
 def print_methods(found: dict[str, dict[str, Any]], in_full: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,15 @@ import typer
 
 from newfound.cli.app import option, to_the_end
 from newfound.cli.options import HOW, IMAGES, OUTPUT, Device, Json, Link, Quiet, RunFolder, app
-from newfound.cli.printing import print_figures, print_folders, print_summary, print_written, write
+from newfound.cli.printing import (
+    print_figures,
+    print_folders,
+    print_summary,
+    print_written,
+    write,
+    write_data,
+    write_json,
+)
 from newfound.errors import UserError
 from newfound.progress import Reporter
 
@@ -28,7 +35,7 @@ def evaluate(
 
     figures = assess(run, answers, device=device, reporter=Reporter(quiet))
     if as_json:
-        print(json.dumps(figures))
+        write_json(figures)
     else:
         print_figures(figures)
 
@@ -83,10 +90,10 @@ def predict(
             print_summary(summary, as_json)
         elif as_json:
             classes = predictor.model.classes if probabilities else None
-            print(json.dumps([as_mapping(one, classes) for one in found]))
+            write_json([as_mapping(one, classes) for one in found])
         else:
             for text in as_tables(predictor.columns(probabilities), found):
-                write(text)
+                write_data(text)
 
     to_the_end(work)
 
@@ -130,6 +137,6 @@ def report(run: RunFolder, device: Device = "auto", quiet: Quiet = False, as_jso
 
     page = to_the_end(lambda: make(run, device=device, reporter=Reporter(quiet)))
     if as_json:
-        print(json.dumps({"report": str(page)}))
+        write_json({"report": str(page)})
     else:
         write(f"{page}\n")

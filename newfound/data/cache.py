@@ -49,7 +49,10 @@ class Decoded(NamedTuple):
 def default_cache() -> Path:
     """The user's cache folder for decoded images."""
     base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "newfound"
+    try:
+        return (Path(base) if base else Path.home() / ".cache") / "newfound"
+    except RuntimeError:  # a user without a home: nothing can be kept below this, and a warning says so
+        return Path(os.devnull) / "newfound"
 
 
 def decode_cached(

@@ -1,17 +1,22 @@
-"""Ctrl-C and SIGTERM ask a run to stop after the current step, with a checkpoint; a second one stops it at once."""
+"""Ctrl-C, SIGTERM and SIGHUP ask a run to stop after the current step, with a checkpoint; asked again, it stops at
+once."""
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
+import time
 from types import FrameType
 from typing import Any
 
-WATCHED = (signal.SIGINT, signal.SIGTERM)
+from newfound.process import ENDING, SOON, Ending
 
 
 class StopSignals:
-    """While entered, the first signal sets ``asked`` and gives the signals back to whoever had them before."""
+    """While entered, the first signal sets ``asked``. What comes within ``SOON`` is the same one: a shell and its
+    parent pass Ctrl-C on, or a finger slipped. A later one gives the signals back, and is answered by whoever had them before.
+    """
 
     def __init__(self, active: bool = True) -> None:
         self.asked = False
@@ -19,15 +24,25 @@ class StopSignals:
         self._before: dict[signal.Signals, Any] = {}
 
     def __enter__(self) -> StopSignals:
-        if self._active:
-            self._before = {s: signal.signal(s, self._handle) for s in WATCHED}
+        for number in ENDING if self._active else ():
+            if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # nohup has it ignored
+                self._before[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._before.items():
-            signal.signal(number, handler)
+            # None is a handler that was not set from Python, and cannot be
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
         self._before = {}
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
-        self.asked = True
-        self.__exit__()
+        now = time.monotonic()
+        if not self.asked:
+            self.asked, Ending.heard = True, now
+        elif now - Ending.heard >= SOON:
+            before = self._before.get(signal.Signals(number))
+            self.__exit__()
+            if callable(before):
+                before(number, frame)
+            elif before == signal.SIG_DFL:
+                os.kill(os.getpid(), number)

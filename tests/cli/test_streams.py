@@ -1,0 +1,214 @@
+"""Streams that are closed, full or gone, signals one after the other, and names that a terminal would obey."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from newfound.cli import main as cli
+from newfound.cli.printing import write, write_json
+from newfound.data.cache import default_cache
+from newfound.progress import Reporter, Surviving, visible
+
+NEWFOUND = f"{sys.executable} -m newfound"
+
+
+def shell(command, **more):
+    """Run a line of the shell; gives the exit status of the command, what it printed and what it complained of."""
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, **more)
+    return done.returncode, done.stdout.decode(errors="surrogateescape"), done.stderr.decode(errors="replace")
+
+
+@pytest.mark.parametrize(
+    ("streams", "status", "complaint"),
+    [
+        (">&-", 1, "newfound: standard output cannot be written to: Bad file descriptor"),
+        ("> /dev/full", 2, "newfound: the disk is full (standard output"),
+        ("| true", 1, ""),
+        ("2>&-", 0, ""),
+        ("2> /dev/full", 0, ""),
+        ("<&-", 0, ""),
+        (">&- 2>&- <&-", 1, ""),
+    ],
+)
+def test_a_stream_that_takes_nothing_is_a_status_and_at_most_a_sentence(streams, status, complaint):
+    # The pipe is larger than what is printed: the reader has to be gone before.
+    line = f"(sleep 0.3; {NEWFOUND} methods) {streams}"
+    found, _, told = shell(line)
+    assert found == status
+    assert told.startswith(complaint)
+    assert told.count("\n") == (1 if complaint else 0)
+
+
+@pytest.mark.parametrize("streams", ["2>&-", "2> /dev/full"])
+def test_a_failure_that_nobody_can_be_told_of_keeps_its_status(streams):
+    assert shell(f"{NEWFOUND} evaluate /nowhere {streams}")[0] == 2
+
+
+def test_a_closed_stream_is_not_the_number_of_a_file_that_is_written(tmp_path):
+    """What a library prints to standard error would stand in that file."""
+    code = (
+        "import os; from newfound.cli.streams import open_streams; open_streams();"
+        f"file = os.open({str(tmp_path / 'file')!r}, os.O_CREAT | os.O_WRONLY); print(file)"
+    )
+    status, told, _ = shell(f'{sys.executable} -c "{code}" 2>&-')
+    assert (status, int(told) > 2) == (0, True)
+
+
+def test_a_slow_reader_gets_everything(tmp_path):
+    """One whose pipe does not block: what it cannot take at once comes later."""
+    code = (
+        "import os, sys; from newfound.cli.streams import open_streams; os.set_blocking(1, False); open_streams();"
+        "sys.stdout.write('x' * 300_000); sys.stdout.flush()"
+    )
+    assert shell(f'{sys.executable} -c "{code}" | (sleep 0.5; wc -c)')[1].strip() == "300000"
+
+
+@pytest.mark.parametrize(
+    ("words", "status"), [("evaluate /nowhere --json", 2), ("predict --json", 2), ("--json nonsense", 2)]
+)
+def test_a_failure_with_json_is_an_object_on_standard_output(monkeypatch, capsys, words, status):
+    monkeypatch.setattr(sys, "argv", ["newfound", *words.split()])
+    assert cli.status() == status
+    told = capsys.readouterr()
+    error = json.loads(told.out)
+    assert list(error) == ["error"]
+    assert told.err == f"newfound: {error['error']}\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(KeyboardInterrupt(), 130), (cli.Diverged("lost"), 1), (OSError(28, "No space"), 2)]
+)
+def test_every_kind_of_failure_is_told_in_json_with_its_status(monkeypatch, capsys, error, status):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(cli, "app", fail)
+    monkeypatch.setattr(sys, "argv", ["newfound", "discover", "--json"])
+    assert cli.status() == status
+    assert json.loads(capsys.readouterr().out)["error"]
+    monkeypatch.setattr(sys, "argv", ["newfound", "discover", "--", "--json"])
+    assert cli.status() == status
+    assert capsys.readouterr().out == ""
+
+
+def test_a_failure_nobody_thought_of_is_told_in_json_and_keeps_its_traceback(monkeypatch, capsys):
+    def fail(*_, **__):
+        raise ZeroDivisionError("oh")
+
+    monkeypatch.setattr(cli, "app", fail)
+    monkeypatch.setattr(sys, "argv", ["newfound", "discover", "--json"])
+    with pytest.raises(ZeroDivisionError):
+        cli.status()
+    assert json.loads(capsys.readouterr().out) == {"error": "ZeroDivisionError: oh"}
+
+
+def test_json_holds_null_where_there_is_no_number(capsys):
+    write_json({"a": [float("nan"), float("inf")], "b": 1.5})
+    assert json.loads(capsys.readouterr().out) == {"a": [None, None], "b": 1.5}
+
+
+ESCAPES = ["\x1b[2J\x1b]0;title\x07", "\x9b31m", "\udc9b31m", "a\rb", "a\bb", "\u202egnp.exe", "\x7f"]
+
+
+@pytest.mark.parametrize("name", ESCAPES)
+def test_nothing_in_a_name_reaches_the_terminal_as_a_command(name, capfd):
+    write(f"{name} 3 images\n")
+    cli._complain(f"there is no {name}", 2)
+    Reporter().warn(name)
+    told = capfd.readouterr()
+    assert not [c for c in told.out + told.err if c in "\x1b\x9b\udc9b\ufffe\r\b\u202e\x7f\x07"]
+    assert told.out == f"{visible(name)} 3 images\n"
+
+
+def test_progress_outlives_the_one_who_watched_it():
+    read, written = os.pipe()
+    stream = os.fdopen(written, "w")
+    os.close(read)
+    reporter = Reporter(stream=stream)
+    reporter.say("first")
+    with reporter.task("working", 5) as task:
+        task.advance(5)
+    reporter.warn("last")
+    stream = os.fdopen(os.dup(2), "w")
+    stream.close()
+    Reporter(stream=stream).warn("closed")
+    Surviving(None).write("nobody")
+
+
+LOOP = """
+import sys, time
+from newfound.process import Ending
+from newfound.cli import main as cli
+def work(*_, **__):
+    print("ready", flush=True)
+    try:
+        time.sleep(60)
+    finally:
+        time.sleep({cleaning})
+cli.app = work
+sys.argv = ["newfound", "x"]
+cli.main(Ending())
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("again", [0.0, 0.005, 0.02, 0.1])
+def test_a_signal_that_comes_twice_is_one_line_and_130(number, again):
+    process = subprocess.Popen(
+        [sys.executable, "-c", LOOP.format(cleaning=0.3)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(number)
+    time.sleep(again)
+    process.send_signal(number)
+    _, told = process.communicate(timeout=60)
+    assert (process.returncode, told) == (130, "newfound: interrupted\n")
+
+
+def test_one_who_asks_again_later_need_not_wait():
+    process = subprocess.Popen(
+        [sys.executable, "-c", LOOP.format(cleaning=60)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.8)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=30)
+    assert (process.returncode, told) == (130, "newfound: interrupted\n")
+
+
+def test_nohup_keeps_a_command_from_hearing_that_the_terminal_is_gone():
+    code = "import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)" + LOOP.format(cleaning=0)
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGHUP)
+    time.sleep(0.3)
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 130
+
+
+def test_names_and_pages_are_utf_8_whatever_the_locale():
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    status, told, error = shell(f"{NEWFOUND} methods", env=os.environ | plain)
+    assert (status, error) == (0, "")
+    assert told == shell(f"{NEWFOUND} methods", env=os.environ | {"PYTHONUTF8": "1"})[1]
+    status, _, error = shell(f"{NEWFOUND} report /ñandú", env=os.environ | plain)
+    assert status == 2
+    assert "ñandú" in error
+
+
+def test_a_user_without_a_home_has_no_cache_and_is_no_traceback(monkeypatch):
+    def no_home():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr("pathlib.Path.home", no_home)
+    with pytest.raises(OSError, match=r"Not a directory|File exists"):
+        default_cache().mkdir(parents=True)
