@@ -29,6 +29,7 @@ from newfound.data.vectors import VectorStore
 from newfound.engine.device import pick_device
 from newfound.engine.features import read_features
 from newfound.engine.loop import Engine
+from newfound.engine.own import own_torch
 from newfound.errors import UserError, in_python
 from newfound.evaluate.accuracy import clustering_accuracy
 from newfound.methods import WITH_BACKBONE, get_method
@@ -39,7 +40,7 @@ from newfound.nets.pretrained import find_backbone
 from newfound.plan.auto import PRETRAINED, Chosen, choose_for_images, method_of
 from newfound.plan.budget import Clock, parse_time, plan_epochs
 from newfound.plan.call import Place
-from newfound.plan.recipe import default_recipe, resolve_settings, takers
+from newfound.plan.recipe import check_changes, default_recipe, resolve_settings, takers
 from newfound.progress import Reporter
 from newfound.runfolder import Run
 from newfound.trust.confidence import calibrated
@@ -162,9 +163,13 @@ class Discoverer(ClusterMixin, BaseEstimator):
         y : [N] whole numbers or strings
             -1, NaN or (among strings) None means unknown, as in sklearn.semi_supervised.
         """
+        with own_torch(random=False):
+            return self._fit(X, y)
+
+    def _fit(self, X: Images, y: Labels) -> Self:
         began, seed, device = monotonic(), _seed(self.random_state), pick_device(self.device)
         budget = None if self.time is None else parse_time(self.time)
-        images, given, reporter = read_images(X), dict(self.settings or {}), self._reporter()
+        images, given, reporter = read_images(X), check_changes(self.settings), self._reporter()
         chosen = self._choose(images, device, given)
         if self.mixed:
             require_mixed(chosen.method)
@@ -262,10 +267,11 @@ class Discoverer(ClusterMixin, BaseEstimator):
     def _apply(self, X: Images, of: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
         """What a function of the model gives for images, [N, …]; of files only some are in memory at a time."""
         images = read_images(X)
-        if isinstance(images, np.ndarray):
-            return self._apply_at_once(images, of)
-        block = block_within(self.model_.encoder.size, self.model_.encoder.channels)
-        return torch.cat([self._apply_at_once(images[i : i + block], of) for i in range(0, len(images), block)])
+        with own_torch(random=False):
+            if isinstance(images, np.ndarray):
+                return self._apply_at_once(images, of)
+            block = block_within(self.model_.encoder.size, self.model_.encoder.channels)
+            return torch.cat([self._apply_at_once(images[i : i + block], of) for i in range(0, len(images), block)])
 
     def _apply_at_once(
         self, images: np.ndarray | list[str | Path], of: Callable[[torch.Tensor], torch.Tensor]
@@ -334,7 +340,12 @@ class Discoverer(ClusterMixin, BaseEstimator):
     def save(self, folder: str | Path) -> None:
         """Write the model (weights and description) to a folder; ``newfound.load`` gives it back."""
         check_is_fitted(self, "model_")
-        self.model_.save(Path(folder))
+        try:
+            self.model_.save(Path(folder))
+        except TypeError:
+            raise UserError(f"the folder to save to is a path, not {brief(folder)}") from None
+        except OSError as error:
+            raise UserError(f"cannot save to {folder}: {error.strerror}; choose another place") from None
 
     def export_onnx(self, to: str | Path, X: Images | None = None) -> Written:
         """Write the model to the ONNX file ``to``, for programs without newfound; needs ``newfound[onnx]``.
@@ -394,8 +405,12 @@ class APL(Discoverer):
 
 def load(folder: str | Path) -> Discoverer:
     """The Discoverer of a saved model or of a finished run, ready to predict."""
-    path = Path(folder)
-    model = load_model(Run.open(path).model_folder() if (path / "settings.yaml").is_file() else path)
+    try:
+        path = Path(folder)
+    except TypeError:
+        raise UserError(f"a model is loaded from a folder, not from {brief(folder)}") from None
+    with own_torch():
+        model = load_model(Run.open(path).model_folder() if (path / "settings.yaml").is_file() else path)
     estimator = Discoverer(model.method, n_novel=len(model.novel))
     known = np.array([int(name) for name in model.known]) if model.numbered else np.array(model.known, dtype=object)
     estimator._adopt(model, known)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import os
@@ -65,6 +66,12 @@ class Ending:
         for number in ENDING:
             if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has SIGHUP, and a shell SIGINT in the background
                 signal.signal(number, self._handle)
+        atexit.register(self._ignore)  # the first one is called last
+
+    def _ignore(self) -> None:
+        """Python's last steps give signals back to the system, and one would change the status."""
+        for number in ENDING:
+            signal.signal(number, signal.SIG_IGN)
 
     def is_over(self, status: int) -> None:
         """From here on a signal ends the process with this status, without a word."""
@@ -80,3 +87,11 @@ class Ending:
             os._exit(self._status)
         self._raised, Ending.heard = True, now
         raise KeyboardInterrupt
+
+
+_HERE = os.getpid()
+
+
+def is_forked() -> bool:
+    """Whether this process was forked, without exec, from one that had imported newfound."""
+    return os.getpid() != _HERE

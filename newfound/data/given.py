@@ -21,8 +21,15 @@ Images = np.ndarray | torch.Tensor | Sequence[str | Path]
 Labels = Iterable[Any]
 """A whole number or a string for each image; -1, NaN or None where it is unknown."""
 
+MOST_PIXELS = 1024
+"""The widest image: as wide as data.size may be."""
+
 FIRST_NOVEL = 100
 """The smallest number that a novel category gets among whole-number labels."""
+
+
+LIKE_UNKNOWN = ("", "-1", "-1.0", "nan", "none", "null", "na", "n/a", "<na>", "nat")
+"""Texts, without case and spaces, that tables and arrays of strings hold where there is no label."""
 
 
 def read_images(images: Images) -> np.ndarray | list[str | Path]:
@@ -31,7 +38,9 @@ def read_images(images: Images) -> np.ndarray | list[str | Path]:
         return _channels_last(images.detach().cpu().numpy())
     if not isinstance(images, np.ndarray) or (images.ndim == 1 and images.dtype.kind in "UO"):
         return _paths(images)
-    return images
+    if np.ma.isMaskedArray(images) and np.ma.is_masked(images):
+        raise UserError("X has masked values, and an image has none: fill them, or leave the images out")
+    return np.ma.getdata(images)
 
 
 def _channels_last(pixels: np.ndarray) -> np.ndarray:
@@ -51,6 +60,10 @@ def make_store(pixels: np.ndarray) -> ImageStore:
         raise UserError(f"expected uint8 images [N, H, W] or [N, H, W, C], got {found}{remedy}")
     if pixels.shape[1] != pixels.shape[2]:
         raise UserError(f"images have to be square, not {pixels.shape[1]} x {pixels.shape[2]}")
+    if pixels.shape[1] > MOST_PIXELS:
+        raise UserError(
+            f"images have at most {MOST_PIXELS} x {MOST_PIXELS} pixels, not {pixels.shape[1]} x {pixels.shape[2]}"
+        )
     if pixels.ndim == 4 and pixels.shape[3] not in (1, 3):
         raise UserError(
             f"images have 1 channel (grey) or 3 (red, green, blue), the last axis of an array; not {pixels.shape[3]}"
@@ -79,6 +92,8 @@ def _paths(images: Any) -> list[str | Path]:
 
 def number_labels(labels: Labels, n: int) -> tuple[np.ndarray, np.ndarray]:
     """The known categories, sorted, and for every image its number among them or -1."""
+    if np.ma.isMaskedArray(labels):
+        labels = labels.astype(object).filled(None)  # type: ignore[attr-defined]
     try:
         values = [_label(value) for value in (labels.tolist() if isinstance(labels, torch.Tensor) else labels)]
     except TypeError:
@@ -86,6 +101,12 @@ def number_labels(labels: Labels, n: int) -> tuple[np.ndarray, np.ndarray]:
     if len(values) != n:
         raise UserError(f"{n} images but {len(values)} labels")
     known = {value for value in values if value is not None}
+    odd = sorted(value for value in known if isinstance(value, str) and value.strip().lower() in LIKE_UNKNOWN)
+    if odd:
+        raise UserError(
+            f"a label is the text {odd[0]!r}, which looks like one that is unknown: say None for unknown images, or give "
+            "the category another name"
+        )
     if not known:
         raise UserError("no image has a label: give the labels of the categories you know")
     numbered = {value for value in known if isinstance(value, int)}
@@ -99,6 +120,8 @@ def number_labels(labels: Labels, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _label(value: Any) -> int | str | None:
     """A label as a whole number or a string; None if it says that the category is unknown."""
+    if type(value).__module__.startswith("pandas.") and type(value).__name__ in ("NAType", "NaTType"):
+        return None
     if value is None or isinstance(value, str):
         return None if value is None else str(value)
     if isinstance(value, float | np.floating):

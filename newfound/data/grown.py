@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from newfound.data.remembered import RememberedStore
 from newfound.errors import UserError
 from newfound.files import write_json
 from newfound.progress import Reporter
+from newfound.strangers import parse_json, read_small
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Known:
     def load(cls, path: Path) -> Known:
         """What ``save`` wrote, checked."""
         try:
-            content = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
+            content = parse_json(read_small(path).decode("utf-8", errors="surrogateescape"))
             columns = [tuple(content[name]) for name in ("images", "labels", "digests")]
             if not all(isinstance(value, str) for column in columns for value in column):
                 raise ValueError("it holds what is no text")

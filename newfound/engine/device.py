@@ -9,11 +9,17 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from newfound.config.mapping import brief
+from newfound.engine.own import one_thread_if_forked
 from newfound.errors import UserError
+from newfound.process import is_forked
 
 
 def pick_device(name: str) -> torch.device:
     """The device of that name; "auto" is the GPU where there is one."""
+    one_thread_if_forked()
+    if not isinstance(name, str | torch.device):
+        raise UserError(f"--device {brief(name)}: write auto, cpu, cuda or cuda:N")
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -24,6 +30,11 @@ def pick_device(name: str) -> torch.device:
         raise UserError(f"--device {name}: only cpu and cuda are supported")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise UserError(f"--device {name}: PyTorch {torch.__version__} finds no CUDA device here; use --device cpu")
+    if device.type == "cuda" and is_forked() and torch.cuda._is_in_bad_fork():
+        raise UserError(
+            f"--device {name}: this process was forked from one that uses the GPU, and CUDA works in no such process; "
+            "start it by multiprocessing.get_context('spawn'), or take the device cpu"
+        )
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise UserError(f"--device {name}: there are {torch.cuda.device_count()} CUDA devices, numbered from 0")
     return device

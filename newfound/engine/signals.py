@@ -15,7 +15,8 @@ from newfound.process import ENDING, SOON, Ending
 
 class StopSignals:
     """While entered, the first signal sets ``asked``. What comes within ``SOON`` is the same one: a shell and its
-    parent pass Ctrl-C on, or a finger slipped. A later one gives the signals back, and is answered by whoever had them before.
+    parent pass Ctrl-C on, or a finger slipped. A later one gives the signals back, and is answered by whoever had
+    them before.
     """
 
     def __init__(self, active: bool = True) -> None:

@@ -60,6 +60,15 @@ def takers(what: str) -> str:
     return " or ".join(name for name in method_names() if what in get_method(name).takes)
 
 
+def check_changes(settings: Any) -> dict[str, Any]:
+    """Settings as Python callers give them, dotted names and values; a UserError unless they are a mapping or None."""
+    if settings is None:
+        return {}
+    if not isinstance(settings, Mapping) or not all(isinstance(name, str) for name in settings):
+        raise UserError(f'--set takes names and values, such as {{"stage1.epochs": 50}}, not {brief(settings)}')
+    return dict(settings)
+
+
 def resolve_settings(method: str, recipe: str, changes: Mapping[str, Any]) -> Settings:
     """The recipe with ``changes`` over it, checked."""
     chosen = get_method(method)

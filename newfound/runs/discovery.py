@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import wraps
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -28,7 +29,8 @@ from newfound.methods import get_method
 from newfound.plan.auto import PRETRAINED, choose
 from newfound.plan.budget import Clock, parse_time, plan_epochs
 from newfound.plan.call import MOST_THREADS, Call
-from newfound.plan.recipe import backbone_changes, resolve_settings
+from newfound.plan.recipe import backbone_changes, check_changes, resolve_settings
+from newfound.process import is_forked
 from newfound.progress import Reporter
 from newfound.runfolder import Run, check_free, claimed
 from newfound.runs.cache import remark
@@ -41,7 +43,26 @@ from newfound.runs.remember import recall, remember
 START = "start"
 """The folder of a run that has the model which training begins from, of runs that have one."""
 
+P = ParamSpec("P")
+T = TypeVar("T")
 
+
+def with_own_torch(call: Callable[P, T]) -> Callable[P, T]:
+    """The same function, after which torch's threads, random numbers and defaults are as the caller had set them."""
+
+    @wraps(call)
+    def called(*args: P.args, **options: P.kwargs) -> T:
+        with contextlib.ExitStack() as stack:
+            with interrupted("interrupted before the run began; call again"):
+                from newfound.engine.own import own_torch
+
+                stack.enter_context(own_torch())
+            return call(*args, **options)
+
+    return called
+
+
+@with_own_torch
 def discover(
     labelled: str | Path | None = None,
     unlabelled: str | Path | None = None,
@@ -131,7 +152,7 @@ def discover(
             call = Call(source, seed, str(pick_device(device)), threads or torch.get_num_threads(), str(place))
             check_numbers(seed, call.threads)
             check_free(folder)
-            given, start = dict(settings or {}), str(backbone) if backbone else None
+            given, start = check_changes(settings), str(backbone) if backbone else None
             chosen = choose(
                 source, call.device, method=method, recipe=recipe, backbone=start, domain=domain, settings=given
             )
@@ -147,7 +168,7 @@ def discover(
                 call = replace(call, source=replace(source, n_novel=to_look_for(counted)))
             reading = read_call(call, resolved, reporter)
             fitting.check(reading.collection.train.shape)
-            torch.set_num_threads(call.threads)
+            use_threads(call.threads)
             clock = Clock(budget, monotonic() - began)
             planned = plan_epochs(resolved, reading.collection, call.place, clock, given, chosen.free)
             choices, warnings = (*chosen.choices, *planned.choices), (*chosen.warnings, *planned.warnings)
@@ -165,6 +186,7 @@ def discover(
     return found
 
 
+@with_own_torch
 def resume(folder: str | Path, *, device: str | None = None, verbose: bool | None = None) -> Discovery:
     """Go on with an interrupted run from its newest checkpoint; a finished one is given back as it is.
 
@@ -219,6 +241,17 @@ def require_outside(folder: Path, option: str, others: Mapping[str, str | None])
             raise UserError(f"{option} {folder} lies inside {name} {root}: choose a place outside")
 
 
+def use_threads(threads: int) -> None:
+    import torch
+
+    if threads > 1 and is_forked():
+        raise UserError(
+            f"--threads {threads}: this process was forked, and has one thread to compute with; start it by "
+            "multiprocessing.get_context('spawn'), or take one thread"
+        )
+    torch.set_num_threads(threads)
+
+
 def check_numbers(seed: int, threads: int) -> None:
     if not 0 <= seed < 2**31:
         raise UserError(f"--seed {brief(seed)}: it has to be from 0 to {2**31 - 1:,}")
@@ -237,7 +270,6 @@ def read_call(call: Call, settings: Settings, reporter: Reporter) -> Reading:
 def execute(run: Run, reading: Reading, reporter: Reporter, advice: str = "") -> Discovery:
     """Train, and write everything into the run, whose lock is held; ``advice`` is what to do where training turns out
     to take long."""
-    import torch
 
     from newfound.data.vectors import VectorStore
     from newfound.engine.checkpoint import Checkpoints
@@ -257,7 +289,7 @@ def execute(run: Run, reading: Reading, reporter: Reporter, advice: str = "") ->
         reporter.say(f"{len(reading.skipped)} files were left out: {run.folder / 'skipped.csv'} says why")
     if reading.collection.test is not None and not run.call.source.dataset:
         reporter.say(f"{len(reading.collection.test)} labelled images are not trained on, for `predict --reject`")
-    torch.set_num_threads(run.call.threads)
+    use_threads(run.call.threads)
     metrics = Metrics(run.folder / "metrics.jsonl")
     engine = Engine(
         reading.collection,

@@ -24,6 +24,8 @@ from newfound.runs.discovery import (
     interrupted,
     read_call,
     require_outside,
+    use_threads,
+    with_own_torch,
 )
 from newfound.runs.found import Discovery
 from newfound.runs.known import KNOWN, Gathered, gather, next_name
@@ -32,6 +34,7 @@ from newfound.runs.remember import GONE, hand_on
 CALIBRATE = "`predict --reject` with the new run needs --calibrate"
 
 
+@with_own_torch
 def grow(
     run: str | Path,
     unlabelled: str | Path,
@@ -107,7 +110,7 @@ def grow(
                     hand_on(gathered.remembered, gathered.rows, folder)
                 reading = read_call(call, old.settings, reporter)
                 method.check(reading.collection.train.shape)
-                torch.set_num_threads(threads)
+                use_threads(threads)
                 choices = _choices(gathered, old)
                 for choice in choices:
                     reporter.say(str(choice))
