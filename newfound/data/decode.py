@@ -8,11 +8,15 @@ import re
 import stat
 import threading
 import warnings
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 from PIL import ExifTags, Image, UnidentifiedImageError
+
+from newfound.memory import SHARE, free_memory
+from newfound.memory import size as size_in_words
 
 # What Pillow grumbles about (odd EXIF, large images) is either harmless or comes back as the reason of an Unreadable.
 # Set once on import, since warnings.catch_warnings around each image is not safe in threads.
@@ -25,10 +29,43 @@ FORMATS = ["JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "DIB", "AVIF", "JPEG2000
 Image.init()
 _FORMATS_HERE = [name for name in FORMATS if name in Image.OPEN]  # an older or smaller Pillow has no AVIF
 
-LARGE = 2**25
-"""Pixels above which images are decoded one at a time: sixteen of 170 megapixels at once would take 30 GB."""
+LARGE = 2**26
+"""Bytes from which on an image takes its turn to be decoded."""
 
-_one_large_image = threading.Lock()
+BOMB = 10_000
+"""Bytes that a byte of a file may become. An image of one colour becomes 1,400; a file that points to the same bytes
+over and over again, anything."""
+
+TURNS = 2**31
+"""Bytes that images of more than ``LARGE`` may take together while they are decoded; one may always."""
+
+STRIP = 256
+"""Rows of levels that are turned into 8 bits at a time: all at once took nine times the image's memory."""
+
+
+class _Turns:
+    """Lets images be decoded at once as long as they take no more than ``TURNS`` together."""
+
+    def __init__(self) -> None:
+        self._taken, self._changed = 0, threading.Condition()
+
+    @contextmanager
+    def of(self, needed: int) -> Iterator[None]:
+        if needed <= LARGE:
+            yield
+            return
+        with self._changed:
+            self._changed.wait_for(lambda: not self._taken or self._taken + needed <= TURNS)
+            self._taken += needed
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._taken -= needed
+                self._changed.notify_all()
+
+
+_turns = _Turns()
 
 _UPRIGHT = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -64,10 +101,26 @@ def decode(path: Path | str, size: int) -> np.ndarray:
             # Lets a JPEG be unpacked at 1/2, 1/4 or 1/8; twice the size leaves the antialiasing to the resize below.
             draft = image.draft(None, (2 * size, 2 * size))
             filled = None if draft is None else (int(draft[1][2]), int(draft[1][3]))
-            with _one_large_image if image.width * image.height > LARGE else nullcontext():
+            with _turns.of(_require_room(image, os.fstat(file.fileno()).st_size)):
                 return _square(_rgb(_upright(image, filled)), size)
+    except Unreadable:
+        raise
     except Exception as error:  # damaged files make Pillow's readers raise nearly anything
         raise Unreadable(_reason(error)) from error
+
+
+def _require_room(image: Image.Image, written: int) -> int:
+    """About how many bytes it takes to decode an image from a file of so many; Unreadable where that is too much."""
+    pixels = image.width * image.height
+    each = {"1": 1, "L": 1, "P": 1}.get(image.mode, 2 if image.mode.startswith("I;16") else 4)
+    if pixels * each > max(LARGE, BOMB * written):
+        raise Unreadable(f"decompression bomb: {written:,} bytes become {size_in_words(pixels * each)}")
+    # Loaded, turned, and as colours, or on white: two more of four bytes.
+    needed = pixels * (2 * each + (16 if image.has_transparency_data else 4))
+    if needed > 2 * LARGE and needed > SHARE * (free := free_memory()):
+        words = f"decoding takes {size_in_words(needed)}, and {size_in_words(free)} are free"
+        raise Unreadable(f"too large for the memory: {words}")
+    return needed
 
 
 def original_side(path: Path | str) -> int | None:
@@ -126,17 +179,27 @@ def _rgb(image: Image.Image) -> Image.Image:
 
 def _eight_bits(image: Image.Image) -> np.ndarray:
     """Grey levels uint8 [H, W] of an image whose levels have 16 or 32 bits; ``decode`` says how."""
-    levels = np.asarray(image)
+    strips = [(0, top, image.width, min(top + STRIP, image.height)) for top in range(0, image.height, STRIP)]
+    found = np.empty((image.height, image.width), np.uint8)
     # PNG and PGM have no 32-bit images: what Pillow hands over as such are images of 16 bits.
     if image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM")):
-        return ((levels.astype(np.uint32) + 128) // 257).astype(np.uint8)
-    levels = levels.astype(np.float64)
-    finite = levels[np.isfinite(levels)]
-    low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
+        for box in strips:
+            found[box[1] : box[3]] = (np.asarray(image.crop(box)).astype(np.uint32) + 128) // 257
+        return found
+    low, high = np.inf, -np.inf
+    for box in strips:
+        levels = np.asarray(image.crop(box)).astype(np.float64)
+        finite = levels[np.isfinite(levels)]
+        if finite.size:
+            low, high = min(low, finite.min()), max(high, finite.max())
+    if low > high:
+        low, high = 0.0, 1.0
     if low >= 0 and high <= 255:
         low, high = 0.0, 1.0 if high <= 1 else 255.0
-    levels = np.nan_to_num(levels, nan=low, posinf=high, neginf=low)
-    return np.round((levels - low) * (255 / ((high - low) or 1.0))).astype(np.uint8)
+    for box in strips:
+        levels = np.nan_to_num(np.asarray(image.crop(box)).astype(np.float64), nan=low, posinf=high, neginf=low)
+        found[box[1] : box[3]] = np.round((levels - low) * (255 / ((high - low) or 1.0))).astype(np.uint8)
+    return found
 
 
 def _square(image: Image.Image, size: int) -> np.ndarray:

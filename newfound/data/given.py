@@ -104,8 +104,8 @@ def number_labels(labels: Labels, n: int) -> tuple[np.ndarray, np.ndarray]:
     odd = sorted(value for value in known if isinstance(value, str) and value.strip().lower() in LIKE_UNKNOWN)
     if odd:
         raise UserError(
-            f"a label is the text {odd[0]!r}, which looks like one that is unknown: say None for unknown images, or give "
-            "the category another name"
+            f"a label is the text {odd[0]!r}, which looks like one that is unknown: say None for unknown images, or "
+            "give the category another name"
         )
     if not known:
         raise UserError("no image has a label: give the labels of the categories you know")

@@ -15,6 +15,9 @@ BATCH, NUMBERS = 512, 2**23
 """Images at a time, and on a CPU how many numbers these may have: 55 images of 224 pixels. On one core
 EfficientNet-Lite0 reads 39 images a second so, and 11 where it is shown 512 at a time."""
 
+PASSING, SMALL = 2**28, 64
+"""On a CPU, bytes that the largest layer may take in and give out for a batch of images wider than so many pixels."""
+
 
 @torch.no_grad()
 def read_features(
@@ -30,7 +33,7 @@ def read_features(
     was_training = network.training
     network.to(device).eval()
     function = of or network
-    rows = torch.arange(len(images)).split(_batch(network, images, device))
+    rows = torch.arange(len(images)).split(_batch(network, images, device, function))
     # One tensor for all: small results kept between large passing ones would fragment the memory (4 GB for 200,000).
     features, done = torch.empty(0), 0
     with reporter.task(title, len(images)) as task, precision(device):
@@ -45,9 +48,30 @@ def read_features(
     return features
 
 
-def _batch(network: nn.Module, images: ImageStore, device: torch.device) -> int:
+def _batch(network: nn.Module, images: ImageStore, device: torch.device, function: Callable[[Tensor], Tensor]) -> int:
     """How many images are read at a time, by the size that they have in the network."""
     if device.type != "cpu":
         return BATCH
     side = max(images.shape[1], *(getattr(part, "resized", 0) for part in network.modules()))
-    return max(1, min(BATCH, NUMBERS // (3 * side * side)))
+    most = max(1, min(BATCH, NUMBERS // (3 * side * side)))
+    if side <= SMALL or len(images) < 2:
+        return most
+    # Fixed, and no share of what is free: the last bits of features depend on how many images are read at a time.
+    return max(1, min(most, PASSING // _passing(network, images, function)))
+
+
+def _passing(network: nn.Module, images: ImageStore, function: Callable[[Tensor], Tensor]) -> int:
+    """Bytes that the largest layer of the network takes in and gives out for one image."""
+    found = [1]
+
+    def note(layer: nn.Module, given: tuple[object, ...], made: object) -> None:
+        values = [value for value in (*given, made) if isinstance(value, Tensor)]
+        found.append(sum(value.numel() * value.element_size() for value in values))
+
+    hooks = [part.register_forward_hook(note) for part in network.modules() if not list(part.children())]
+    try:
+        function(images.batch(torch.arange(1)))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return max(found)
