@@ -93,7 +93,7 @@ def _paths(images: Any) -> list[str | Path]:
 def number_labels(labels: Labels, n: int) -> tuple[np.ndarray, np.ndarray]:
     """The known categories, sorted, and for every image its number among them or -1."""
     if np.ma.isMaskedArray(labels):
-        labels = labels.astype(object).filled(None)  # type: ignore[attr-defined]
+        labels = labels.tolist()  # None where masked
     try:
         values = [_label(value) for value in (labels.tolist() if isinstance(labels, torch.Tensor) else labels)]
     except TypeError:
