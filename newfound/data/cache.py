@@ -141,7 +141,11 @@ def _decode_to(
                 checks.append(check_images(images))
                 all_reasons += reasons
         kept = np.array([i for i, reason in enumerate(all_reasons) if reason is None], dtype=np.int64)
-        tables = {"kept": kept, "digests": np.concatenate(digests), "checks": np.concatenate(checks)}
+        tables: dict[str, np.ndarray] = {
+            "kept": kept,
+            "digests": np.concatenate(digests),
+            "checks": np.concatenate(checks),
+        }
         for name, table in tables.items():
             np.save(new / f"{name}.npy", table)
         skipped = {str(i): reason for i, reason in enumerate(all_reasons) if reason is not None}
