@@ -71,6 +71,8 @@ def grow(
         raise UserError(f"--novel {n_novel}: there has to be at least one category to look for")
     old = Run.open(Path(run))
     _require_folders(old)
+    if not old.ours:
+        reporter.warn(f"the run {run} was not made by this user here: grow reads the images that it names itself")
     images = {
         "--unlabelled": str(later),
         "--corrected": str(corrected) if corrected else None,

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.numpy import load_file, save
 
 from newfound.data.collection import Reading
 from newfound.data.vectors import VectorStore
@@ -20,6 +19,7 @@ from newfound.methods.base import Method, Outcome
 from newfound.plan.call import Call
 from newfound.progress import Reporter
 from newfound.runfolder import Run
+from newfound.tensors import pack, read_tensors
 
 NAME, GONE = "features.safetensors", "known.safetensors"
 """What a run keeps of its own images, and what a grown run was given of images that are gone."""
@@ -57,7 +57,7 @@ def remember(run: Run, reading: Reading, outcome: Outcome, method: Method) -> No
         "labels": collection.labels.astype(np.int32),
         "paths": np.frombuffer(text, np.uint8),
     }
-    write_bytes(run.folder / NAME, save({name: np.ascontiguousarray(value) for name, value in tensors.items()}))
+    write_bytes(run.folder / NAME, _packed(tensors))
 
 
 def read_remembered(run: Run, width: int) -> Remembered | None:
@@ -66,7 +66,7 @@ def read_remembered(run: Run, width: int) -> Remembered | None:
     if not path.exists():
         return None
     try:
-        tensors = load_file(path)
+        tensors = _read(path)
         paths = tuple(tensors["paths"].tobytes().decode("utf-8", errors="surrogateescape").split("\0"))
         found = Remembered(tensors["digests"], tensors["features"], paths, tensors["labels"].astype(np.int64))
         n = len(paths)
@@ -76,6 +76,14 @@ def read_remembered(run: Run, width: int) -> Remembered | None:
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path} does not hold the features of this run's images: {error}; remove it") from None
     return found
+
+
+def _packed(arrays: dict[str, np.ndarray]) -> bytes:
+    return pack({name: torch.from_numpy(np.array(value, order="C")) for name, value in arrays.items()})
+
+
+def _read(path: Path) -> dict[str, np.ndarray]:
+    return {name: value.numpy() for name, value in read_tensors(path).items()}
 
 
 def _check_shapes(digests: np.ndarray, features: np.ndarray, n: int, width: int) -> None:
@@ -88,7 +96,7 @@ def _check_shapes(digests: np.ndarray, features: np.ndarray, n: int, width: int)
 def hand_on(remembered: Remembered, rows: list[int], folder: Path) -> None:
     """Give a run in that folder what is kept of the images ``rows``."""
     tensors = {"digests": remembered.digests[rows], "features": remembered.features[rows]}
-    write_bytes(folder / GONE, save({name: np.ascontiguousarray(value) for name, value in tensors.items()}))
+    write_bytes(folder / GONE, _packed(tensors))
 
 
 def recall(call: Call, method: Method, shape: tuple[int, int, int], reporter: Reporter) -> None:
@@ -98,7 +106,7 @@ def recall(call: Call, method: Method, shape: tuple[int, int, int], reporter: Re
     if not path.exists():
         return
     try:
-        tensors = load_file(path)
+        tensors = _read(path)
         digests, features = tensors["digests"], tensors["features"]
         _check_shapes(digests, features, len(digests), features.shape[1])
     except (OSError, SafetensorError, KeyError, ValueError, IndexError) as error:
