@@ -59,6 +59,8 @@ def parse_json(text: str | bytes) -> Any:
     except RecursionError:
         raise ValueError(_too_deep()) from None
     _require_shallow(content)
+    if ("\\u" if isinstance(text, str) else b"\\u") in text:  # type: ignore[operator]
+        _require_whole_characters(content)
     return content
 
 
@@ -114,6 +116,14 @@ def _whole(text: str) -> int:
     if len(text) > DIGITS:
         raise ValueError(f"it has a number of {len(text):,} digits, and {DIGITS} are read at most")
     return int(text)
+
+
+def _require_whole_characters(content: Any) -> None:
+    """A ValueError if there is half of a character, which no file can be written with."""
+    try:
+        json.dumps(content, ensure_ascii=False).encode(errors="surrogateescape")
+    except UnicodeEncodeError:
+        raise ValueError("it has half of a character") from None
 
 
 def _too_deep() -> str:
