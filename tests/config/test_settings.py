@@ -156,7 +156,7 @@ def test_a_message_shows_the_beginning_of_a_long_value(tmp_path):
             assert len(str(caught.value)) < 400
 
 
-@pytest.mark.parametrize("value", ["9" * 5000, "2001-13-45", "[" * 5000])
+@pytest.mark.parametrize("value", ["9" * 5000, "!!timestamp x", "[" * 5000])
 def test_a_value_that_yaml_trips_over_is_refused(value, tmp_path):
     with pytest.raises(UserError, match="cannot be read") as caught:
         parse_changes([f"a={value}"])

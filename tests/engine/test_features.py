@@ -20,5 +20,6 @@ def test_fewer_are_read_at_a_time_where_they_are_large_in_the_network(size, resi
 
     store = ImageStore(torch.randint(0, 256, (600, 3, size, size), dtype=torch.uint8))
     found = read_features(encoder, store, torch.device("cpu"), Reporter(quiet=True), title="", of=of)
-    assert (max(seen), sum(seen)) == (largest, 600)
+    looked_at_first = max(size, resized) > 64  # one image, which tells how much memory a batch takes
+    assert (max(seen), sum(seen)) == (largest, 600 + looked_at_first)
     torch.testing.assert_close(found, store.images.float().mean((2, 3)))
