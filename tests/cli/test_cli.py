@@ -268,7 +268,7 @@ def test_a_full_disk_is_one_line_and_status_2(monkeypatch, capsys):
 
 def test_a_failure_that_names_no_file_keeps_its_traceback(monkeypatch, capsys):
     with pytest.raises(OSError, match="strange"):
-        status_of(OSError(errno.EIO, "strange"), monkeypatch, capsys)
+        status_of(OSError("strange"), monkeypatch, capsys)
 
 
 def test_a_loss_that_is_no_number_is_one_line_and_status_1(monkeypatch, capsys, tmp_path):

@@ -275,18 +275,18 @@ def test_running_out_of_memory_is_a_reason_too(tmp_path, monkeypatch):
     assert reason(tmp_path / "large.png") == "too large for the memory"
 
 
-def test_large_images_are_decoded_one_at_a_time(tmp_path, monkeypatch):
+def test_a_large_image_takes_its_turn_and_gives_it_back(tmp_path, monkeypatch):
     Image.new("RGB", (9, 9)).save(tmp_path / "large.png")
     held = []
     plain = decode_module._rgb
     monkeypatch.setattr(
-        decode_module, "_rgb", lambda image: held.append(decode_module._one_large_image.locked()) or plain(image)
+        decode_module, "_rgb", lambda image: held.append(decode_module._turns._taken > 0) or plain(image)
     )
     decode(tmp_path / "large.png", 8)
     monkeypatch.setattr(decode_module, "LARGE", 80)
     decode(tmp_path / "large.png", 8)
     assert held == [False, True]
-    assert not decode_module._one_large_image.locked()
+    assert decode_module._turns._taken == 0
 
 
 def test_nothing_is_printed_about_what_pillow_warns_of(tmp_path):

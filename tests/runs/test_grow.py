@@ -10,6 +10,7 @@ import numpy as np
 import pretrained_package
 import pytest
 import torch
+import yaml
 from PIL import Image
 from safetensors.numpy import load_file, save_file
 
@@ -22,6 +23,7 @@ from newfound.data.store import ImageStore
 from newfound.errors import Interrupted
 from newfound.methods.parts.supervised import Supervised
 from newfound.model import load_model
+from newfound.ours import mark
 from newfound.progress import Reporter
 from newfound.runs.again import report
 from newfound.runs.assess import assess
@@ -76,7 +78,8 @@ def root(finished, tmp_path):
     for name in ("known", "pile", "later", "run"):
         shutil.copytree(finished / name, tmp_path / name)
     settings = tmp_path / "run" / "settings.yaml"
-    settings.write_text(settings.read_text().replace(str(finished), str(tmp_path)))
+    content = yaml.safe_load(settings.read_text().replace(str(finished), str(tmp_path)))
+    settings.write_text(yaml.safe_dump(content | {"mark": mark(content["call"])}))
     return tmp_path
 
 
