@@ -105,7 +105,7 @@ class Run:
         """The run in that folder; one that is opened to write to it has no links among its files and folders."""
         if to_write:
             refuse_links(folder)
-        if (folder / JOURNAL).exists():  # a command was killed while it changed several files
+        if os.path.lexists(folder / JOURNAL):  # a command was killed while it changed several files
             with contextlib.suppress(UserError, OSError), _locked(folder):
                 pass
         path = folder / "settings.yaml"
