@@ -165,6 +165,10 @@ class Run:
         else:
             self.held_back[name] = content
 
+    def has(self, name: str) -> bool:
+        """Whether the run has a file of this name, one that is held back included."""
+        return name in (self.held_back or {}) or (self.folder / name).exists()
+
     def write_json(self, name: str, content: Any) -> None:
         self.write(name, as_json(content))
 
@@ -217,7 +221,7 @@ class Run:
         """confusion.csv: how many images of each true category each found one has; of parts that were not judged again
         (a data set's test images), what it said before stays."""
         parts: dict[str, list[Sequence[str]]] = {}
-        if (self.folder / CONFUSION).exists():
+        if self.has(CONFUSION):
             for row in self.read_table(CONFUSION, CONFUSION_COLUMNS):
                 parts.setdefault(row["part"], []).append([row[column] for column in CONFUSION_COLUMNS])
         for part, pairs in confusion.items():

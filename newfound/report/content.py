@@ -168,7 +168,7 @@ def _map(positions: np.ndarray) -> dict[str, list[int]]:
 
 
 def _read_pairs(run: Run) -> dict[str, Pairs]:
-    if not (run.folder / CONFUSION).exists():
+    if not run.has(CONFUSION):
         return {}
     parts: dict[str, list[tuple[str, str, int]]] = {}
     for row in run.read_table(CONFUSION, CONFUSION_COLUMNS):
