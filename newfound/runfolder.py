@@ -28,15 +28,13 @@ from newfound.ours import is_ours, mark
 from newfound.plan.auto import Choice
 from newfound.plan.call import Call
 from newfound.strangers import SMALL, parse_json, read_small
+from newfound.tables import format_table, parse_table
 from newfound.together import JOURNAL, change_together, finish_change
 
 FORMAT = 2
 """Since 2 methods own their settings."""
 
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-
-FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""How a cell begins that a spreadsheet calculates, instead of showing it; the last four are = + - @ at full width."""
 
 CONFUSION = "confusion.csv"
 CONFUSION_COLUMNS = ("part", "found", "truth", "images")
@@ -286,56 +284,6 @@ class Run:
         """What to say of a file of a finished run; a run that has no result is resumed to make it again."""
         again = f"move {self.folder / 'result.json'} away and call `newfound resume {self.folder}` to make it again"
         return UserError(f"{self.folder / name} {reason}: {again}")
-
-
-def read_near(result: Mapping[str, Any]) -> dict[str, list[str]]:
-    """For each novel category of a result the known ones that it is near, nearest first; none where it does not say."""
-    found, known = result.get("near"), set(result.get("known", ()))
-    found = found if isinstance(found, dict) else {}
-    names = {name: found.get(name) for name in result["novel"]}
-    return {
-        name: [other for other in some if isinstance(other, str) and other in known] if isinstance(some, list) else []
-        for name, some in names.items()
-    }
-
-
-def format_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """CSV text that ``parse_table`` reads back as it was given, and in which a spreadsheet finds no formula.
-
-    A name that a spreadsheet would calculate gets ./ before it where it is a file's, which is the same path, and an
-    apostrophe where it is not. Python leaves a carriage return without quotes, and then a row that has one ends there
-    for every reader; such a row is quoted throughout."""
-    text = io.StringIO()
-    plain = csv.writer(text, lineterminator="\n")
-    quoted = csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL)
-    (quoted if any("\r" in name for name in header) else plain).writerow(header)
-    marks = [_mark(column) for column in header]
-    for row in rows:
-        cells = [mark + cell if _calculates(cell, mark) else cell for mark, cell in zip(marks, row, strict=True)]
-        (quoted if any("\r" in cell for cell in cells) else plain).writerow(cells)
-    return text.getvalue()
-
-
-def parse_table(file: Iterable[str]) -> list[dict[str, str]]:
-    """The rows of such a table, by the names of its columns."""
-    rows: list[dict[str, str]] = list(csv.DictReader(file))
-    for row in rows:
-        for column, cell in row.items():
-            mark = _mark(column)
-            if isinstance(cell, str) and cell.startswith(mark) and _calculates(cell, mark):
-                row[column] = cell.removeprefix(mark)
-    return rows
-
-
-def _mark(column: str) -> str:
-    return "./" if column in ("image", "file") else "'"
-
-
-def _calculates(cell: str, mark: str) -> bool:
-    """Whether a spreadsheet would take the cell for a formula, or somebody for one that was marked already."""
-    while cell.startswith(mark):
-        cell = cell.removeprefix(mark)
-    return cell.startswith(FORMULA)
 
 
 def refuse_links(folder: Path) -> None:

@@ -48,7 +48,7 @@ def test_a_collection_holds_no_answer_and_no_name():
 
 
 LAYERS = (
-    "_version errors process progress strangers",
+    "_version errors process progress strangers tables",
     "files memory",
     "tensors",
     "config ours together",

@@ -13,10 +13,11 @@ from newfound.errors import UserError
 from newfound.report.curves import read_curves
 from newfound.report.keep import Kept, choose_images, largest
 from newfound.report.matrix import Pairs, matrix, meanings
+from newfound.report.near import read_near
 from newfound.report.sprites import Sheets
 from newfound.report.text import fitted
 from newfound.report.tsne import MOST_POINTS, sample_points
-from newfound.runfolder import CONFUSION, CONFUSION_COLUMNS, Run, read_near
+from newfound.runfolder import CONFUSION, CONFUSION_COLUMNS, Run
 
 IMAGE_NAMES, CATEGORY_NAMES = 1_500_000, 300_000
 """Bytes that the names of the images, and those of the categories, may take."""

@@ -23,7 +23,8 @@ from newfound.errors import UserError
 from newfound.files import clear_unfinished, held_folder, opened_folder, write_text
 from newfound.model.onnx import ENDING
 from newfound.progress import Reporter
-from newfound.runfolder import DISK_FULL, Run, format_table
+from newfound.runfolder import DISK_FULL, Run
+from newfound.tables import format_table
 
 if TYPE_CHECKING:
     from newfound.runs.found import Discovery

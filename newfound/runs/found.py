@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from newfound.errors import UserError
 from newfound.progress import Reporter
-from newfound.runfolder import Run, read_near
+from newfound.report.near import read_near
+from newfound.runfolder import Run
 
 if TYPE_CHECKING:
     import pandas as pd

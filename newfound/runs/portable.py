@@ -17,7 +17,8 @@ from newfound.model import Model, load_model
 from newfound.model.onnx import CHECKED, Written, check_place, write_onnx
 from newfound.nets.pretrained import PACKAGES
 from newfound.progress import Reporter
-from newfound.runfolder import Run, read_near
+from newfound.report.near import read_near
+from newfound.runfolder import Run
 
 
 def export_onnx(folder: Path, to: Path, *, reporter: Reporter) -> Written:

@@ -28,7 +28,8 @@ from newfound.files import clear_unfinished, new_file
 from newfound.methods import get_method
 from newfound.model import Model, load_model
 from newfound.progress import Reporter
-from newfound.runfolder import Run, format_table
+from newfound.runfolder import Run
+from newfound.tables import format_table
 from newfound.trust.reject import calibrate, require_calibrated
 
 BLOCK = 1024

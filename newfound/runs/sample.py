@@ -14,8 +14,8 @@ from newfound.data.store import ImageStore
 from newfound.errors import UserError
 from newfound.files import new_directory, write_text
 from newfound.progress import Reporter
-from newfound.runfolder import format_table
 from newfound.runs.export import safe_name, safe_names
+from newfound.tables import format_table
 
 TEST_SHARE = 5
 """A category has this many times fewer images in new/ than in known/ or pile/."""

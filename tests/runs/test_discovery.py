@@ -14,8 +14,9 @@ from newfound.cli.printing import print_discovery
 from newfound.data.sources import DATASETS
 from newfound.errors import Interrupted
 from newfound.methods import method_names
-from newfound.runfolder import Run, format_table, parse_table
+from newfound.runfolder import Run
 from newfound.runs import discovery
+from newfound.tables import format_table, parse_table
 
 QUICK = {"stage1.epochs": 2}
 TINY = {"network": "tiny", "data.size": 8, "stage1.epochs": 1, "stage1.batch": 4}

@@ -10,8 +10,9 @@ from newfound.cli.printing import print_figures, print_trust
 from newfound.evaluate.protocol import evaluate_unlabelled
 from newfound.progress import Reporter
 from newfound.report.content import gather
-from newfound.runfolder import Run, parse_table
+from newfound.runfolder import Run
 from newfound.runs.assess import assess
+from newfound.tables import parse_table
 
 
 @pytest.fixture(scope="module")
