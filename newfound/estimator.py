@@ -212,7 +212,7 @@ class Discoverer(ClusterMixin, BaseEstimator):
         self.labels_[hidden] = self.classes_[outcome.assignments]
         self.confidence_[hidden] = outcome.confidence
         for doubt in doubts(collection, outcome, self.trust_, rehearsal).values():
-            warnings.warn(in_python(doubt), stacklevel=2)
+            warnings.warn(in_python(doubt), stacklevel=3)
         return self
 
     def _count(self, store: ImageStore, labels: np.ndarray, device: torch.device, seed: int, reporter: Reporter) -> int:

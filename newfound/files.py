@@ -194,8 +194,13 @@ def _replace(folder: int, new: str, path: Path) -> None:
     two names; if it fails, the earlier one is put back."""
     name, retired = path.name, new
     if not _exists(name, folder):
-        os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
-        return
+        try:
+            os.rename(new, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):  # another process was quicker
+                raise
+        else:
+            return
     if not _exchange(folder, new, name):
         retired = temporary_name(path, "retired").name
         os.rename(name, retired, src_dir_fd=folder, dst_dir_fd=folder)

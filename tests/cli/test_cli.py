@@ -334,7 +334,7 @@ def test_ctrl_c_says_how_to_go_on_wherever_it_comes(monkeypatch, capsys, tmp_pat
         patch.setattr(discovery, "read_call", interrupt)
         found = called(words, monkeypatch, capsys)
     assert found == (130, "", "newfound: interrupted before the run began; call again\n")
-    monkeypatch.setattr(discovery, "_write_assignments", interrupt)
+    monkeypatch.setattr(discovery, "write_assignments", interrupt)
     found = called(words, monkeypatch, capsys)
     assert found == (130, "", f"newfound: interrupted; go on with `newfound resume {run}`\n")
 

@@ -116,6 +116,18 @@ def test_a_lock_that_was_removed_while_one_waited_is_no_lock(tmp_path, monkeypat
         assert (tmp_path / "run" / ".lock").exists()
 
 
+def test_a_folder_that_appears_in_the_last_moment_is_replaced(tmp_path, monkeypatch):
+    from newfound import files
+
+    (tmp_path / "images-0").mkdir()
+    (tmp_path / "images-0" / "index.json").write_text("of the quicker one")
+    monkeypatch.setattr(files, "_exists", lambda name, folder: False)
+    with new_directory(tmp_path / "images-0") as folder:
+        (folder / "index.json").write_text("of the slower one")
+    assert (tmp_path / "images-0" / "index.json").read_text() == "of the slower one"
+    assert [path.name for path in tmp_path.iterdir()] == ["images-0"]
+
+
 def test_two_that_fill_one_cache_folder_both_succeed(tmp_path):
     """As two containers do, whose processes have the same number."""
     barrier, failures = threading.Barrier(2), []
