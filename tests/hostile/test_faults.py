@@ -14,6 +14,7 @@ from hostile_files import every_case, everything, note
 from safetensors.torch import load_file
 
 from newfound.cli import main as cli
+from newfound.errors import UserError
 from newfound.files import TEMPORARY
 from newfound.runfolder import Run
 from newfound.together import JOURNAL
@@ -150,7 +151,7 @@ class Save(Case):
             model.model_.method = "mine"
             try:
                 model.save(self.root / "model")
-            except OSError as error:
+            except (OSError, UserError) as error:
                 print(f"newfound: {error}", file=sys.stderr)
                 return 1
             return 0
