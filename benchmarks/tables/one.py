@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from record import begin, write
 from rows import Job, Tables, read_tables
 
-from newfound import UserError, discover
+from newfound import UserError, discover, resume
 from newfound.data.sources import DATASETS
 from newfound.plan.recipe import default_recipe, resolve_settings
 
@@ -36,11 +35,12 @@ def why_not(tables: Tables, job: Job) -> str | None:
     return None
 
 
-def run(tables: Tables, job: Job, data: Path | None, device: str) -> dict[str, Any]:
-    """The record of one run; no path of the machine is in it."""
+def run(tables: Tables, job: Job, data: Path | None, device: str, out: Path) -> dict[str, Any]:
+    """The record of one run, in the folder ``out``, where it may have been begun; no path of the machine is in it."""
     name, row = tables.dataset_of(job), job.row
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "run"
+    if (out / "settings.yaml").exists():
+        found = resume(out, verbose=True)
+    else:
         found = discover(
             dataset=name,
             data=data if DATASETS[name].get else None,
@@ -52,8 +52,8 @@ def run(tables: Tables, job: Job, data: Path | None, device: str) -> dict[str, A
             device=device,
             verbose=True,
         )
-        content = yaml.safe_load((out / "settings.yaml").read_text())
-        lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    content = yaml.safe_load((out / "settings.yaml").read_text())
+    lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     return {
         "row": row.name,
         "method": row.method,
@@ -70,12 +70,13 @@ def main() -> None:
     parser.add_argument("--run", required=True, help="ROW-SEED")
     parser.add_argument("--data", type=Path)
     parser.add_argument("--device", default="auto")
+    parser.add_argument("--folder", type=Path, required=True, help="Of the run; it goes on if it is there.")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     tables = read_tables(options.rows)
     (job,) = [job for job in tables.jobs if job.name == options.run]
     try:
-        write(options.out, run(tables, job, options.data, options.device))
+        write(options.out, run(tables, job, options.data, options.device, options.folder))
     except UserError as error:
         raise SystemExit(str(error)) from None
 

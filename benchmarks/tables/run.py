@@ -1,21 +1,24 @@
 """The queue of the tables: runs the rows of rows.yaml that have no record yet, the most important first.
 
-    python benchmarks/tables/run.py --data ROOT --minutes 9      as many rows as fit, a record each
-    python benchmarks/tables/run.py --data ROOT --list           what is done, what comes next, what cannot run
-    python benchmarks/tables/page.py                             docs/results.md from the records
+    python benchmarks/tables/run.py --data ROOT --minutes 9                 as many rows as fit, a record each
+    python benchmarks/tables/run.py --data ROOT --minutes 9 --keep FOLDER   rows that take longer too, in several calls
+    python benchmarks/tables/run.py --data ROOT --list                      what is done, what is next, what cannot run
+    python benchmarks/tables/page.py                                        docs/results.md from the records
 
 ROOT has the data sets' files (`newfound data get`); rows of a data set that is not there are left out, and so are rows
 whose method does not exist yet. A run is what `newfound discover` does, in a process of its own, so that one that
 fails stops no other. They run one after the other: two at a time on one H200 showed no gain (docs/log/results.md). No
 run begins that is not expected to end in time, one that does not end in time is cut off without a record, and what has
-no record is run the next time: records are all that the queue remembers. The real split is run with settings that were
-chosen elsewhere (docs/method.md says where), and what came out is what is shown.
+no record is run the next time. With --keep a run begins whether or not it can end in time: what was cut off stays in
+FOLDER, and the next call with that FOLDER resumes it before anything else. The real split is run with settings that
+were chosen elsewhere (docs/method.md says where), and what came out is what is shown.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -31,8 +34,10 @@ from rows import Job, Records, Tables, estimate, matches, minutes_of, read_recor
 
 HERE = Path(__file__).parent
 ONE = HERE / "one.py"
-ENDING = 10.0
+ENDING = 20.0
 """Seconds before the end in which what still runs is cut off."""
+EARLIER = "seconds"
+"""The file of a kept run that has the seconds which it took in earlier calls."""
 
 
 @dataclass
@@ -56,6 +61,7 @@ class Queue:
         for job in tables.jobs:
             if self.wanted(job) and not self.state(job):
                 self.waiting.append(job)
+        self.waiting.sort(key=lambda job: not self.kept(job))  # stable: those that were begun come first
 
     def wanted(self, job: Job) -> bool:
         return not self.options.only or matches(job, self.options.only)
@@ -80,10 +86,15 @@ class Queue:
         """Seconds in which runs may still be under way."""
         return 60 * self.options.minutes - ENDING - (time.monotonic() - self.began)
 
+    def kept(self, job: Job) -> bool:
+        """Whether an earlier call began the job and was cut off."""
+        return bool(self.options.keep) and (self.options.keep / job.name).is_dir()
+
     def next(self) -> Job | None:
-        """The first job that is expected to end in time; it no longer waits."""
+        """The first job that is expected to end in time, or, where unfinished runs are kept, the first; it no longer
+        waits."""
         for job in self.waiting:
-            if 60 * self.minutes(job) < self.left():
+            if self.left() > (0 if self.options.keep else 60 * self.minutes(job)):
                 self.waiting.remove(job)
                 return job
         return None
@@ -93,12 +104,11 @@ class Queue:
         failed = 0
         with tempfile.TemporaryDirectory() as folder:
             while job := self.next():
-                one = self.start(job, Path(folder) / job.name)
+                one = self.start(job, (self.options.keep or Path(folder)) / job.name)
                 try:
                     one.process.wait(max(0.0, self.left()))
                 except subprocess.TimeoutExpired:
-                    tell(job, f"cut off after {self.took(one):.1f} min: give rows.yaml a better guess")
-                    failed += 1
+                    failed += not self.cut_off(one)
                     break
                 finally:
                     end(one)
@@ -108,9 +118,10 @@ class Queue:
         return failed
 
     def start(self, job: Job, folder: Path) -> Running:
-        folder.mkdir()
-        log = (folder / "log").open("w")
-        words = ["--rows", self.options.rows, "--run", job.name, "--out", folder / "record.json"]
+        folder.mkdir(parents=True, exist_ok=True)
+        log = (folder / "log").open("a")
+        words = ["--rows", self.options.rows, "--run", job.name, "--folder", folder / "run"]
+        words += ["--out", folder / "record.json"]
         words += ["--device", self.options.device, *(["--data", self.options.data] if self.options.data else [])]
         command = [sys.executable, ONE, *words]
         process = subprocess.Popen(list(map(str, command)), stdout=log, stderr=subprocess.STDOUT)
@@ -125,14 +136,26 @@ class Queue:
             tell(one.job, f"FAILED with status {one.process.returncode} after {self.took(one):.1f} min: {log[-1]}")
             print("\n".join(f"    {line}" for line in log[-20:]), file=sys.stderr, flush=True)
             return False
-        record["seconds"]["process"] = round(time.monotonic() - one.began, 3)
+        record["seconds"]["process"] = round(60 * self.took(one), 3)
         self.records[one.job.name] = record
         write(self.options.records / f"{one.job.name}.json", record)
+        shutil.rmtree(one.folder)
         tell(one.job, summary(record))
         return True
 
+    def cut_off(self, one: Running) -> bool:
+        """End a run that would not end in time; whether the next call can go on with it."""
+        end(one)
+        (one.folder / EARLIER).write_text(str(60 * self.took(one)))
+        kept = "the next call goes on with it" if self.options.keep else "give rows.yaml a better guess"
+        tell(one.job, f"cut off after {self.took(one):.1f} min: {kept}")
+        return bool(self.options.keep)
+
     def took(self, one: Running) -> float:
-        return (time.monotonic() - one.began) / 60
+        """Minutes of the run so far, those of earlier calls included."""
+        earlier = one.folder / EARLIER
+        before = float(earlier.read_text()) if earlier.exists() else 0.0
+        return (before + time.monotonic() - one.began) / 60
 
 
 def end(one: Running) -> None:
@@ -140,7 +163,7 @@ def end(one: Running) -> None:
     if one.process.poll() is None:
         one.process.terminate()
         try:
-            one.process.wait(ENDING / 2)
+            one.process.wait(0.8 * ENDING)
         except subprocess.TimeoutExpired:
             one.process.kill()
             one.process.wait()
@@ -174,6 +197,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=1e6, help="When to be over, at the latest.")
     parser.add_argument("--only", action="append", default=[], help="Rows by name, such as 'cifar10-*'; repeatable.")
     parser.add_argument("--records", type=Path, help="The folder for new records; those beside rows.yaml count too.")
+    parser.add_argument("--keep", type=Path, help="The folder for runs that are cut off, to go on with them later.")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--rows", type=Path, default=HERE / "rows.yaml", help="Another list of rows.")

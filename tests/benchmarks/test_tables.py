@@ -23,7 +23,9 @@ with (here / "order").open("a") as file:
     file.write(name + "\\n")
 if "failing" in name:
     raise SystemExit("the row cannot be run")
-if "endless" in name:
+run = pathlib.Path(sys.argv[sys.argv.index("--folder") + 1])
+if "endless" in name and not run.exists():
+    run.mkdir()
     time.sleep(600)
 part = {"accuracy": 0.5}
 fields = dict.fromkeys(("commit", "date", "versions", "settings", "seed"), "")
@@ -151,6 +153,22 @@ def test_a_row_that_takes_too_long_is_cut_off_and_the_rest_is_kept(queue, tables
     assert "digits-endless-0: cut off after 0." in capsys.readouterr().out
 
 
+def test_a_row_that_is_cut_off_goes_on_in_the_next_call_where_runs_are_kept(
+    queue, tables, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(tables["run"], "ENDING", 2.0)
+    rows, keep = {"a": {}, "endless": {"minutes": 60}, "b": {}}, ["--keep", str(tmp_path / "kept")]
+    assert queue(rows, *keep, "--minutes", "0.1") == ["digits-a-0", "digits-endless-0"]
+    assert "the next call goes on with it" in capsys.readouterr().out
+    assert records(tmp_path) == ["digits-a-0"]
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["digits-endless-0"]
+    earlier = float((tmp_path / "kept" / "digits-endless-0" / "seconds").read_text())
+    assert queue({"first": {}, **rows}, *keep) == ["digits-endless-0", "digits-first-0", "digits-b-0"]
+    seconds = json.loads((tmp_path / "digits-endless-0.json").read_text())["seconds"]["process"]
+    assert earlier < seconds < earlier + 60
+    assert not any((tmp_path / "kept").iterdir())
+
+
 def test_a_row_that_fails_does_not_stop_the_rest(queue, tmp_path, capsys):
     rows = {"failing": {}, "a": {}}
     assert queue(rows, status=1) == ["digits-failing-0", "digits-a-0"]
@@ -172,6 +190,9 @@ def test_a_record_is_what_discover_finds(tables, tmp_path, monkeypatch):
     assert (record["row"], record["data"], record["seed"]) == ("digits-kmeans", "digits", 3)
     assert record["settings"] == yaml.safe_load((out / "settings.yaml").read_text())["settings"]
     assert record["last"]["stage1"] == json.loads((out / "metrics.jsonl").read_text().splitlines()[-1])
+    job = next(job for job in tables["rows"].read_tables(tmp_path / "rows.yaml").jobs if job.name == "digits-kmeans-3")
+    again = tables["one"].run(tables["rows"].read_tables(tmp_path / "rows.yaml"), job, None, "cpu", out)
+    assert again["unlabelled"] == record["unlabelled"], "a run that is there is gone on with"
     assert len(record["commit"].rstrip("+")) == 40
     assert str(tmp_path) not in json.dumps(record)
 
