@@ -18,7 +18,7 @@ from newfound.methods.parts.representation import Representation
 from newfound.methods.parts.selftraining import self_train
 from newfound.methods.parts.tasks import first_candidate
 from newfound.methods.parts.views import check_extra_views, learner_views, make_views
-from newfound.model import Encoder, Model
+from newfound.model import Model
 
 
 @dataclass(frozen=True)
@@ -44,14 +44,15 @@ class APL(Method):
     mixed = True
 
     def fit(self, collection: Collection, engine: Engine, start: Model | None = None) -> Outcome:
-        return self.finish(self.represent(collection, engine, start), collection, engine)
+        return self_train(self._represent(collection, engine, start), collection, engine, self.settings)
 
-    def represent(self, collection: Collection, engine: Engine, start: Model | None = None) -> Outcome:
+    def _represent(self, collection: Collection, engine: Engine, start: Model | None) -> Outcome:
         """Stage I, and the categories found in its features: the first pseudo labels of stage II."""
         encoder = make_encoder(self.settings.network, collection, start, dimension=self.settings.dimension)
         stage1 = Representation(encoder, collection, self.settings)
         engine.train(stage1)
-        outcome = self.read(encoder, collection, engine)
+        outcome = cluster_outcome(encoder, collection, self.settings.cluster, engine, method=self.settings.method)
+        outcome = replace(outcome, earlier={"stage1": outcome.assignments})
         if not stage1.online:
             return outcome
         assert outcome.features is not None
@@ -59,15 +60,6 @@ class APL(Method):
         assignments = first_candidate(collection) + online.cpu().numpy()
         outcome = replace(outcome, earlier=outcome.earlier | {"online": assignments})
         return replace(outcome, assignments=assignments) if self.settings.selftraining.labels == "online" else outcome
-
-    def read(self, encoder: Encoder, collection: Collection, engine: Engine) -> Outcome:
-        """The categories found in the features of stage I's encoder."""
-        outcome = cluster_outcome(encoder, collection, self.settings.cluster, engine, method="apl")
-        return replace(outcome, earlier={"stage1": outcome.assignments})
-
-    def finish(self, outcome: Outcome, collection: Collection, engine: Engine) -> Outcome:
-        """Stage II, from the outcome of stage I."""
-        return self_train(outcome, collection, engine, self.settings)
 
     @classmethod
     def fitted(cls, look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
