@@ -11,7 +11,8 @@ from newfound.process import set_up
 if TYPE_CHECKING:
     from newfound.count.result import Count
     from newfound.errors import UserError
-    from newfound.estimator import APL, Discoverer, load
+    from newfound.estimator.apl import APL
+    from newfound.estimator.discoverer import Discoverer, load
     from newfound.runs.counting import count_novel
     from newfound.runs.discovery import discover, resume
     from newfound.runs.found import Discovery
@@ -20,15 +21,15 @@ if TYPE_CHECKING:
 set_up()
 
 _PLACES = {
-    "APL": "newfound.estimator",
+    "APL": "newfound.estimator.apl",
     "Count": "newfound.count.result",
-    "Discoverer": "newfound.estimator",
+    "Discoverer": "newfound.estimator.discoverer",
     "Discovery": "newfound.runs.found",
     "UserError": "newfound.errors",
     "count_novel": "newfound.runs.counting",
     "discover": "newfound.runs.discovery",
     "grow": "newfound.runs.grow",
-    "load": "newfound.estimator",
+    "load": "newfound.estimator.discoverer",
     "resume": "newfound.runs.discovery",
 }
 

@@ -17,7 +17,7 @@ from newfound.runfolder import Run
 if TYPE_CHECKING:
     import pandas as pd
 
-    from newfound.estimator import Discoverer
+    from newfound.estimator.discoverer import Discoverer
     from newfound.model.onnx import Written
 
 MOST_ROWS = 50
@@ -155,6 +155,6 @@ class Discovery:
 
     def model(self) -> Discoverer:
         """The classifier over old and new categories, as a fitted Discoverer."""
-        from newfound.estimator import load
+        from newfound.estimator.discoverer import load
 
         return load(self.folder)

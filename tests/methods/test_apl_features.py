@@ -10,7 +10,7 @@ from pretrained_package import NAME, coloured_folders, install
 
 from newfound.engine import loop
 from newfound.errors import Interrupted, UserError
-from newfound.estimator import load
+from newfound.estimator.discoverer import load
 from newfound.progress import Reporter
 from newfound.runfolder import Run
 from newfound.runs.assess import assess

@@ -146,7 +146,7 @@ def test_images_come_in_their_order_however_few_are_in_memory(run, folders, monk
 def test_python_reads_files_in_blocks_too(run, folders, monkeypatch):
     model, files = newfound.load(run), sorted((folders / "new").glob("*.png"))
     whole = model.predict_proba(files)
-    monkeypatch.setattr("newfound.estimator.block_within", lambda size, channels: 2)
+    monkeypatch.setattr("newfound.estimator.discoverer.block_within", lambda size, channels: 2)
     np.testing.assert_allclose(model.predict_proba(files), whole, rtol=1e-4)
     np.testing.assert_allclose(model.predict_proba(np.array(list(map(str, files)))), whole, rtol=1e-4)
 

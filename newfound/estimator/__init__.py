@@ -1,0 +1,1 @@
+"""scikit-learn's interface: estimators on arrays, tensors or lists of paths."""
