@@ -19,23 +19,25 @@ def centre_square(images: Tensor, size: int) -> Tensor:
     shape = torch._shape_as_tensor(images)  # the exporter would take images.shape for constants
     height, width = shape[2], shape[3]
     side = torch.minimum(height, width)
-    across = _weights(width, (width - side) // 2, side, size)
-    down = _weights(height, (height - side) // 2, side, size)
-    return _rounded(down @ _rounded(images.double() @ across.T)).float()
+    # Each made as it is multiplied: onnxruntime up to 1.23 cannot run a transposed float64 factor.
+    across = _weights(width, (width - side) // 2, side, size, pixels_in_rows=True)
+    down = _weights(height, (height - side) // 2, side, size, pixels_in_rows=False)
+    return _rounded(down @ _rounded(images.double() @ across)).float()
 
 
 def _rounded(sums: Tensor) -> Tensor:
     return torch.floor(sums / FRACTION + 0.5).clamp(0, 255)
 
 
-def _weights(length: Tensor, first: Tensor, side: Tensor, size: int) -> Tensor:
+def _weights(length: Tensor, first: Tensor, side: Tensor, size: int, *, pixels_in_rows: bool) -> Tensor:
     """How much of each of ``length`` pixels goes into each of ``size`` ones that divide ``side`` pixels from ``first``
-    on: whole numbers as float64 [size, length]. A triangle, at least one pixel wide to either side."""
+    on: whole numbers as float64 [length, size] or [size, length]. A triangle, at least a pixel wide to either side."""
     scale = side.double() / size
     reach = scale.clamp(min=1)
-    centres = (first + (torch.arange(size, dtype=torch.float64) + 0.5) * scale)[:, None]
-    pixels = torch.arange(length)[None].double()  # type: ignore[call-overload]
+    axis = 0 if pixels_in_rows else 1
+    centres = (first + (torch.arange(size, dtype=torch.float64) + 0.5) * scale).unsqueeze(axis)
+    pixels = torch.arange(length).double().unsqueeze(1 - axis)  # type: ignore[call-overload]
     begin, end = torch.floor(centres - reach + 0.5), torch.floor(centres + reach + 0.5)
     weights = (1 - torch.abs((pixels - centres + 0.5) * (1 / reach))).clamp(min=0)
     weights = torch.where((pixels >= begin) & (pixels < end), weights, torch.zeros_like(weights))
-    return torch.floor(weights / weights.sum(1, keepdim=True) * FRACTION + 0.5)
+    return torch.floor(weights / weights.sum(axis, keepdim=True) * FRACTION + 0.5)

@@ -188,3 +188,14 @@ def test_newfound_does_not_import_onnx_until_a_file_is_written():
     code = f"{imports}; print({{'onnx', 'onnxruntime'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert done.stdout.strip() == "set()", done.stderr
+
+
+def test_no_transposed_matrix_of_float64_is_multiplied(tmp_path):
+    """onnxruntime up to 1.23 joins the two operations into one that it has for float32 alone."""
+    write_onnx(make_model(), tmp_path / "model.onnx", about={})
+    graph = onnx.shape_inference.infer_shapes(onnx.load(tmp_path / "model.onnx")).graph
+    made_by = {name: node for node in graph.node for name in node.output}
+    double = {value.name for value in graph.value_info if value.type.tensor_type.elem_type == onnx.TensorProto.DOUBLE}
+    factors = [name for node in graph.node if node.op_type == "MatMul" for name in node.input if name in double]
+    assert factors
+    assert not [name for name in factors if made_by[name].op_type == "Transpose"]
