@@ -8,6 +8,18 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 
 
+def test_the_page_of_the_digits_is_what_the_record_says(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "digits"))
+    monkeypatch.delitem(sys.modules, "run", raising=False)
+    import run
+
+    record = json.loads((ROOT / "benchmarks" / "digits" / "record.json").read_text())
+    text = (ROOT / "docs" / "digits.md").read_text()
+    assert text == run.page(record), "call `python benchmarks/digits/run.py --page`"
+    accuracies = [100 * found["accuracy"] for found in record["results"]["apl"]]
+    assert f"| APL | {sum(accuracies) / len(accuracies):.1f} ± " in text
+
+
 def test_the_page_of_the_pretrained_network_has_the_table_of_its_record(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "pretrained"))
     monkeypatch.delitem(sys.modules, "run", raising=False)
