@@ -37,12 +37,13 @@ FORMAT = 2
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 CONFUSION = "confusion.csv"
+SNAPSHOTS = "snapshots"
 CONFUSION_COLUMNS = ("part", "found", "truth", "images")
 
 WRITTEN = (
     "settings.yaml", "collection.json", "metrics.jsonl", "checkpoint", "model", "assignments.csv", "skipped.csv",
     "categories.png", CONFUSION, "report.html", "report-pictures", "report.safetensors", "result.json", ".lock",
-    "features.safetensors", "known.json", "known.safetensors", "start",
+    "features.safetensors", "known.json", "known.safetensors", "start", "snapshots",
 )  # fmt: skip
 """Everything that a run writes in its folder."""
 
@@ -61,6 +62,8 @@ class Run:
     """What was told before the run began."""
     counted: dict[str, Any] | None = None
     """What is known of the number of novel categories, where it was estimated."""
+    snapshots: tuple[str, ...] = ()
+    """Of which epochs features are kept, as STAGE:EPOCH."""
     ours: bool = True
     """Whether this user made it here. The places that another's run names are not taken on trust."""
     held_back: dict[str, bytes] | None = field(default=None, compare=False, repr=False)
@@ -76,6 +79,7 @@ class Run:
         warnings: Sequence[str] = (),
         counted: dict[str, Any] | None = None,
         *,
+        snapshots: Sequence[str] = (),
         begun: bool = False,
     ) -> Run:
         """A new run in an empty or new folder, or in one in which what it needs has ``begun`` to be written."""
@@ -92,11 +96,13 @@ class Run:
         }
         if counted is not None:
             content["counted"] = counted
+        if snapshots:
+            content["snapshots"] = list(snapshots)
         with _usable(folder):
             folder.mkdir(parents=True, exist_ok=True)
             text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
             write_bytes(folder / "settings.yaml", encoded(text))  # from here on it is a run
-        return cls(folder, call, settings, tuple(auto), tuple(warnings), counted)
+        return cls(folder, call, settings, tuple(auto), tuple(warnings), counted, tuple(snapshots))
 
     @classmethod
     def open(cls, folder: Path, *, to_write: bool = False) -> Run:
@@ -128,11 +134,12 @@ class Run:
             counted = content.get("counted")
             if counted is not None and not isinstance(counted, dict):
                 raise UserError(f"{path} does not describe a run: counted is {brief(counted)}")
+            snapshots = tuple(str(epoch) for epoch in content.get("snapshots") or ())
             ours = is_ours(to_mapping(call), content.get("mark"))
             if not ours:
                 call = replace(call, cache=str(default_cache()))
             values = from_mapping(settings, content["settings"], str(path))
-            return cls(folder, call, values, auto, warnings, counted, ours)
+            return cls(folder, call, values, auto, warnings, counted, snapshots, ours)
         except UserError:
             raise
         except (KeyError, TypeError, ValueError, OverflowError) as error:

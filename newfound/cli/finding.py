@@ -90,6 +90,10 @@ def discover(
     seed: Seed = 0,
     cache: Cache = None,
     out: Annotated[Path, option(OUTPUT, "The run folder to make.")],
+    snapshots: Annotated[
+        str | None,
+        option(OUTPUT, "Epochs at whose end features are kept, such as 1,10,100 or stage2:1."),
+    ] = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -119,6 +123,7 @@ def discover(
             domain=domain,
             settings=changes,
             time=time,
+            snapshots=snapshots,
             seed=seed,
             device=device,
             threads=threads,

@@ -22,6 +22,7 @@ from newfound.engine.metrics import Metrics
 from newfound.engine.optimiser import build_optimiser, pack_optimiser, unpack_optimiser
 from newfound.engine.schedule import learning_rates, value_at
 from newfound.engine.signals import StopSignals
+from newfound.engine.snapshots import Snapshots
 from newfound.engine.stage import Batch, Stage
 from newfound.errors import Diverged, Interrupted
 from newfound.progress import Progress, Reporter, format_seconds
@@ -46,6 +47,7 @@ class Engine:
     reporter: Reporter = field(default_factory=lambda: Reporter(quiet=True))
     checkpoints: Checkpoints | None = None
     metrics: Metrics | None = None
+    snapshots: Snapshots | None = None
     log_every: int = 10
     checkpoint_every: int = 1
     capture: bool = True
@@ -154,6 +156,8 @@ class Training:
             task.advance(len(index), **figures)
             if not self.timed and (figures or engine.device.type == "cpu"):  # a GPU has been waited for by then
                 self._warn_of_a_long_stage()
+            if engine.snapshots and self.done % self.steps == 0:  # before a checkpoint, so that none is left out
+                engine.snapshots.take(stage, epoch + 1, engine)
             if stop.asked:
                 self._save()
                 raise Interrupted(f"stopped after step {self.done} of {self.total} of {stage.name}")

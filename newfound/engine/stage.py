@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -73,6 +74,11 @@ class Stage(nn.Module):
 
     def before_epoch(self, epoch: int, engine: Engine) -> None:
         """Whatever needs a look at all images: new pseudo labels, new targets."""
+
+    def snapshot(self, rows: np.ndarray, engine: Engine) -> Tensor | None:
+        """Features [n, D] of the training images at ``rows`` [n] as they are now; None where the stage has none."""
+        encoder: nn.Module | None = getattr(self, "encoder", None)
+        return None if encoder is None else engine.features(encoder, engine.train_images.take(rows), title="")
 
     def warning(self, figures: dict[str, float]) -> str | None:
         """What to tell the person if the figures just logged show that training goes wrong; told once a stage, when

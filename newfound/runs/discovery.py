@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import wraps
 from pathlib import Path
@@ -25,9 +25,10 @@ from newfound.plan.auto import PRETRAINED, choose
 from newfound.plan.budget import Clock, parse_time, plan_epochs
 from newfound.plan.call import MOST_THREADS, Call
 from newfound.plan.recipe import backbone_changes, check_changes, resolve_settings
+from newfound.plan.snapshots import parse_snapshots, wanted_snapshots
 from newfound.process import is_forked
 from newfound.progress import Reporter
-from newfound.runfolder import Run, check_free, claimed
+from newfound.runfolder import SNAPSHOTS, Run, check_free, claimed
 from newfound.runs.cache import remark
 from newfound.runs.counting import count_source
 from newfound.runs.figures import evaluate_run
@@ -35,6 +36,7 @@ from newfound.runs.found import Discovery
 from newfound.runs.known import continued
 from newfound.runs.outcome import describe, judge, names_near, write_assignments
 from newfound.runs.remember import recall, remember
+from newfound.runs.snapshots import complete
 
 START = "start"
 """The folder of a run that has the model which training begins from, of runs that have one."""
@@ -80,6 +82,7 @@ def discover(
     domain: str | None = None,
     settings: Mapping[str, Any] | None = None,
     time: str | float | None = None,
+    snapshots: str | Iterable[int | str] | None = None,
     seed: int = 0,
     device: str = "auto",
     threads: int = 0,
@@ -109,6 +112,9 @@ def discover(
 
     A share ``hold_out`` of the labelled images of folders (by default a twentieth, if there are 200) is not trained on:
     by them the model tells how strange an image of a category may be (docs/export.md).
+
+    ``snapshots``, such as [1, 10, 100], are epochs at whose end the features of up to 5,000 unlabelled images are kept:
+    epochs of ``stage1``, or of ``discovery`` in methods that have one. "stage2:1" is an epoch of another stage.
 
     ``verbose`` shows progress on standard error; None shows it on a terminal and in a notebook. Warnings are always
     shown.
@@ -157,6 +163,7 @@ def discover(
             changes = backbone_changes(chosen.method, chosen.backbone, backbone_arch, bool(features), place)
             resolved = resolve_settings(chosen.method, chosen.recipe, changes | chosen.changes | given)
             fitting = get_method(chosen.method)(resolved)
+            kept = parse_snapshots(snapshots, resolved)
             fitting.check_weights(changes, features=bool(features), cache=place)
             held.enter_context(claimed(folder))
             if n_novel is not None and number is None:
@@ -167,14 +174,14 @@ def discover(
             use_threads(call.threads)
             clock = Clock(budget, monotonic() - began)
             planned = plan_epochs(resolved, reading.collection, call.place, clock, given, chosen.free)
+            wanted_snapshots(kept, planned.settings)  # stops where there are fewer epochs
             choices, warnings = (*chosen.choices, *planned.choices), (*chosen.warnings, *planned.warnings)
             if counted is not None:
                 choices = (choice_of(counted), *choices)
             for choice in choices:
                 reporter.say(str(choice))
-            run = Run.create(
-                folder, call, planned.settings, choices, warnings, counted.to_mapping() if counted else None
-            )
+            number_found = counted.to_mapping() if counted else None
+            run = Run.create(folder, call, planned.settings, choices, warnings, number_found, snapshots=kept)
         with interrupted(f"interrupted; {how_to_go_on(run)}"):
             found = execute(run, reading, reporter, planned.advice)
     if large := remark(place):
@@ -272,6 +279,7 @@ def execute(run: Run, reading: Reading, reporter: Reporter, advice: str = "") ->
     from newfound.engine.device import pick_device
     from newfound.engine.loop import Engine
     from newfound.engine.metrics import Metrics
+    from newfound.engine.snapshots import make_snapshots
     from newfound.methods.base import run_method
     from newfound.model import load_model
     from newfound.report.sheet import contact_sheet
@@ -287,6 +295,8 @@ def execute(run: Run, reading: Reading, reporter: Reporter, advice: str = "") ->
         reporter.say(f"{len(reading.collection.test)} labelled images are not trained on, for `predict --reject`")
     use_threads(run.call.threads)
     metrics = Metrics(run.folder / "metrics.jsonl")
+    names, wanted = reading.names.unlabelled, wanted_snapshots(run.snapshots, run.settings)
+    kept = make_snapshots(run.folder / SNAPSHOTS, wanted, reading.collection, names, run.call.seed)
     engine = Engine(
         reading.collection,
         pick_device(run.call.device),
@@ -294,6 +304,7 @@ def execute(run: Run, reading: Reading, reporter: Reporter, advice: str = "") ->
         reporter=reporter,
         checkpoints=Checkpoints(run.folder / "checkpoint", reporter),
         metrics=metrics,
+        snapshots=kept if wanted else None,
         log_every=run.settings.log_every,
         checkpoint_every=run.settings.checkpoint_every,
         cache=Path(run.call.cache),
@@ -317,6 +328,8 @@ def execute(run: Run, reading: Reading, reporter: Reporter, advice: str = "") ->
     result |= evaluate_run(outcome, reading, engine)
     if "confusion" in result:
         run.write_confusion(result.pop("confusion"))
+    if wanted:
+        complete(run, kept, reading, reporter)
     result["seconds"]["since_start"] = round(monotonic() - began, 3)
     if not isinstance(reading.collection.train, VectorStore):
         sheet = contact_sheet(reading.collection, outcome.assignments, outcome.confidence)

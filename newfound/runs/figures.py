@@ -18,7 +18,7 @@ def evaluate_run(outcome: Outcome, reading: Reading, engine: Engine) -> dict[str
     """The figures that need answers, which only this function sees: "unlabelled" and "test", where there are any;
     "earlier", those of assignments on the way; "neighbours", the test images of known categories by a vote of the
     nearest labelled ones, where the outcome has features; and "confusion", the pairs of found and true categories of
-    unlabelled and test images."""
+    unlabelled and test images, and under "earlier/NAME" those of assignments on the way."""
     from newfound.evaluate.confusion import count_pairs
     from newfound.evaluate.protocol import evaluate_test
     from newfound.evaluate.tasks import evaluate_tasks
@@ -37,6 +37,8 @@ def evaluate_run(outcome: Outcome, reading: Reading, engine: Engine) -> dict[str
     confusion = {"unlabelled": count_pairs([model.classes[i] for i in outcome.assignments], answers.unlabelled)}
     if outcome.earlier:
         figures["earlier"] = {name: compare(found) for name, found in outcome.earlier.items()}
+        for name, found in outcome.earlier.items():
+            confusion[f"earlier/{name}"] = count_pairs([model.classes[i] for i in found], answers.unlabelled)
     if test is not None and answers.test is not None:
         seen = outcome.test_features
         if seen is None:

@@ -634,8 +634,8 @@ def test_every_name_that_a_run_writes_is_checked_for_links(newfound, tmp_path, m
     monkeypatch.setattr("newfound.report.page.INSIDE", 0)  # so that thumbnails lie beside the page
     words = ["discover", "--dataset", "digits", "--method", "kmeans", "--set", "stage1.epochs=1", "--out"]
     assert newfound(*words, tmp_path / "run")[0] == 0
-    of_others = {"features.safetensors", "known.json", "known.safetensors", "start"}  # grown, or of a frozen network
-    assert {path.name for path in (tmp_path / "run").iterdir()} == set(WRITTEN) - of_others
+    grown_or_frozen, asked_for = {"features.safetensors", "known.json", "known.safetensors", "start"}, {"snapshots"}
+    assert {path.name for path in (tmp_path / "run").iterdir()} == set(WRITTEN) - grown_or_frozen - asked_for
 
 
 def test_links_of_ones_own_in_a_run_stay(newfound, finished):

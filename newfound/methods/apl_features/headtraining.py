@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -80,6 +81,10 @@ class HeadTraining(Stage):
         """Unit features [n_train, D] as they are now: what labels and weights come from."""
         assert self.inputs is not None
         return F.normalize(self.linear(self.inputs.images.flatten(1)))
+
+    @torch.no_grad()
+    def snapshot(self, rows: np.ndarray, engine: Engine) -> Tensor:
+        return self.features()[torch.from_numpy(rows)]
 
     def step(self, batch: Batch, t: Tensor) -> dict[str, Tensor]:
         return self.losses(self.linear(batch.views), batch.index)

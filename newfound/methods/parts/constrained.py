@@ -74,6 +74,9 @@ class Similarity(Stage):
         loss = F.cross_entropy(logits.flatten(0, 1), same.flatten().long())
         return {"loss": loss, "accuracy": told.float().mean(), "found": (told & same).sum() / same.sum()}
 
+    def snapshot(self, rows: np.ndarray, engine: Engine) -> Tensor:
+        return engine.features(self.network[0], engine.train_images.take(rows), title="")
+
 
 class Constrained(Stage):
     """A softmax over novel categories that puts pairs of unlabelled images together, or apart, as the similarity
