@@ -1,5 +1,5 @@
-"""docs/results.md from rows.yaml, the records and page.md, the part that is written by hand; and the figures that
-`newfound methods` prints, newfound/methods/recorded.json:
+"""docs/results.md and its pictures from rows.yaml, the records and page.md, the part that is written by hand; and the
+figures that `newfound methods` prints, newfound/methods/recorded.json:
 
 python benchmarks/tables/page.py
 """
@@ -7,12 +7,16 @@ python benchmarks/tables/page.py
 from __future__ import annotations
 
 import json
+import re
 import statistics
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from charts import charts
 from rows import Records, Row, Tables, accuracies, minutes_of, of_row, read_records, read_tables
+
+from newfound.report.drawing import Drawing
 
 HERE = Path(__file__).parent
 PARTS = ("old", "new", "all")
@@ -26,12 +30,52 @@ def page(tables: Tables, records: Records, earlier: Records, text: str) -> str:
         "<!-- count -->": f"{made} of {len(tables.jobs)} runs have a record.",
         "<!-- tables -->": "\n".join(_dataset(name, tables, records) for name in tables.datasets),
         "<!-- earlier -->": _earlier(tables, earlier),
+        "<!-- paper -->": _paper(tables, records),
     }
     for mark, part in parts.items():
         if text.count(mark) != 1:
             raise SystemExit(f"page.md should have {mark} once")
         text = text.replace(mark, part.rstrip("\n"))
-    return text
+    return re.sub(r"\{\{(.+?)\}\}", lambda found: said(found[1], tables, records), text)
+
+
+def said(words: str, tables: Tables, records: Records) -> str:
+    """A figure that a sentence names: "ROW" is its mean, "ROW published" the published one, "ROW seeds" their number,
+    "ROW test old" a mean on test images (under the strict protocol, or the one in the place of "test"), "A - B" the
+    difference of two of these, and "A over B" the same without a plus."""
+    for between, form in ((" - ", "+.1f"), (" over ", ".1f")):
+        if between in words:
+            one, other = (float(said(part, tables, records)) for part in words.split(between))
+            return f"{one - other:{form}}"
+    name, *what = words.split()
+    row = tables.rows[name]
+    found = of_row(row, tables, records)
+    values = accuracies(row, found)
+    if what == ["published"]:
+        return row.published.split()[0]
+    if len(what) == 2:
+        values = [100 * record["test"]["strict" if what[0] == "test" else what[0]][what[1]] for record in found]
+    if not values:
+        raise SystemExit(f"page.md speaks of {name}, which has no record")
+    return str(len(values)) if what == ["seeds"] else f"{statistics.mean(values):.1f}"
+
+
+def _paper(tables: Tables, records: Records) -> str:
+    """The paper's tables with where their counterparts are, and how many of their figures have a record."""
+    head = ("the paper's table", "here", "figures with a record")
+    lines = []
+    for one in tables.paper:
+        links, rows = [], []
+        for name in one.data:
+            title = tables.datasets[name].title
+            slug = re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
+            links.append(f"[{title.partition(',')[0]}](#{slug})")
+            several = [row for row in tables.groups[one.group] if row.dataset == name and row.published]
+            rows += [row for row in several if (row.test if one.test else row.source == "paper")]
+        made = sum(bool(accuracies(row, of_row(row, tables, records))) for row in rows)
+        group = "test images" if one.test else one.group.partition(" (")[0]
+        lines.append([one.table, f"{', '.join(links)}: {group}", f"{made} of {len(rows)}"])
+    return _table(head, lines)
 
 
 def _dataset(name: str, tables: Tables, records: Records) -> str:
@@ -149,6 +193,13 @@ def made_page() -> str:
     return page(read_tables(), read_records(HERE), read_records(HERE / "earlier"), text)
 
 
+def made_pictures() -> dict[str, Drawing]:
+    """The pictures of the records in this folder, by the names of their files."""
+    return charts(read_tables(), read_records(HERE))
+
+
 if __name__ == "__main__":
+    for name, drawing in made_pictures().items():
+        (HERE.parents[1] / "docs" / name).write_bytes(drawing.png())
     (HERE.parents[1] / "docs" / "results.md").write_text(made_page())
     (HERE.parents[1] / "newfound" / "methods" / "recorded.json").write_text(made_recorded())

@@ -30,7 +30,7 @@ class DataSet:
 
 @dataclass(frozen=True)
 class Row:
-    """A row of a table: a method with settings on a data set; or, with ``of``, a figure on the way of another row."""
+    """A row of a table: a method with settings on a data set; or, with ``of``, what another row reached."""
 
     name: str
     label: str
@@ -48,7 +48,18 @@ class Row:
     """Published figures on test images: old, new, all."""
     of: str = ""
     figure: str = ""
-    """Which figure of the row ``of``: "stage1" and so on."""
+    """Which figure on the way of the row ``of``: "stage1" and so on; "" is what it reached in the end."""
+
+
+@dataclass(frozen=True)
+class PaperTable:
+    """A table of the paper, and where its counterpart is: a group of rows, on some data sets."""
+
+    table: str
+    group: str
+    data: tuple[str, ...]
+    test: bool = False
+    """Whether it is of test images: of the rows with such published figures."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +83,7 @@ class Tables:
     jobs: tuple[Job, ...]
     earlier: dict[str, dict[str, str]]
     """Records of earlier runs, which are no row any more: the data set, and what the run was."""
+    paper: tuple[PaperTable, ...] = ()
 
     @property
     def rows(self) -> dict[str, Row]:
@@ -89,9 +101,10 @@ def read_tables(path: Path = HERE / "rows.yaml") -> Tables:
     groups = {
         title: tuple(row for found in several for row in _rows(found)) for title, several in content["groups"].items()
     }
+    paper = tuple(PaperTable(**_tuples(found)) for found in content.get("paper", ()))
     rows = {row.name: row for found in groups.values() for row in found}
     jobs = [Job(rows[name], seed) for step in content["queue"] for name, seeds in step.items() for seed in seeds]
-    return Tables(datasets, groups, tuple(jobs), content.get("earlier", {}))
+    return Tables(datasets, groups, tuple(jobs), content.get("earlier", {}), paper)
 
 
 def _rows(found: dict[str, Any]) -> Iterator[Row]:

@@ -12,7 +12,7 @@ from newfound import discover
 from newfound.methods import method_names
 
 TABLES = Path(__file__).parents[2] / "benchmarks" / "tables"
-MODULES = ("rows", "run", "page", "one", "record")
+MODULES = ("rows", "run", "charts", "page", "one", "record")
 QUICK = {"network": "tiny", "stage1.epochs": 1}
 
 STANDS_FOR_A_RUN = """
@@ -243,9 +243,11 @@ def test_the_page_has_means_over_seeds_figures_on_the_way_and_what_is_missing(ta
         made = {"hardware": "cpu", "commit": "abcdefgh", "seconds": {"stage1": 30, "process": 120 + 60 * seed}}
         (tmp_path / f"digits-a-{seed}.json").write_text(json.dumps(figures | made))
     rows, page = tables["rows"], tables["page"]
-    marks = "<!-- count -->\n<!-- tables -->\n<!-- earlier -->"
+    marks = "<!-- count -->\n<!-- paper -->\n<!-- tables -->\n<!-- earlier -->\n"
+    marks += "{{digits-a over digits-half}} {{digits-a seeds}}"
     text = page.page(rows.read_tables(tmp_path / "rows.yaml"), rows.read_records(tmp_path), {}, marks).splitlines()
     assert "2 of 3 runs have a record." in text
+    assert text[-1] == "20.5 2"
     assert "| A | 70.0 ± 1.0 | 71.5 ± 2.1 | 2 | +1.5 | 2.5 | cpu | abcdefg | `--method kmeans` |" in text
     assert "| halfway | 50.5 | 51.0 ± 1.4 | 2 | +0.5 | in A | cpu | abcdefg | `--method kmeans` |" in text
     assert "| B | | missing | | | | | | `--method uno --set x.y=z` |" in text
@@ -261,3 +263,33 @@ def test_what_is_recorded_of_a_method_is_of_its_own_recipe_alone(tables, tmp_pat
     ran["digits-kmeans-1"] = {"unlabelled": {"accuracy": 0.51}}
     figures = {"accuracy": 50.5, "seeds": 2, "published": "", "source": ""}
     assert tables["page"].recorded(found, ran) == {"kmeans": {"digits": figures}}
+
+
+def test_names_beside_marks_keep_their_distance_and_stay_near(tables):
+    spread = tables["charts"].spread
+    assert spread([10, 50, 90], 16, 0, 100) == [10, 50, 90]
+    assert spread([50, 50], 16, 0, 100) == [42, 58]
+    assert spread([50, 50, 60], 16, 0, 100) == pytest.approx([160 / 3 - 16, 160 / 3, 160 / 3 + 16])
+    assert spread([0, 1, 2], 16, 0, 100) == [0, 16, 32]
+    assert spread([98, 99, 100], 16, 0, 100) == [68, 84, 100]
+
+
+def test_a_system_is_drawn_with_what_it_reached_and_what_was_published(tables, tmp_path):
+    rows = {"a": {"seeds": [0, 1]}, "b": {}, "c": {}, "d": {}}
+    write_rows(tmp_path / "rows.yaml", rows)
+    content = yaml.safe_load((tmp_path / "rows.yaml").read_text())
+    content["groups"]["All"][0]["data"]["digits"]["published"] = "70.0 ± 1.0"
+    content["groups"]["All"][1]["data"]["digits"]["published"] = 60
+    (tmp_path / "rows.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    made = {"unlabelled": {"accuracy": 0.75}, "hardware": "a GPU", "seconds": {"process": 120.0}}
+    records = {"digits-a-0": made, "digits-a-1": made | {"unlabelled": {"accuracy": 0.77}, "gpu_shared": True}}
+    records["digits-c-0"] = made | {"hardware": "cpu, 2 threads"}
+    found = tables["rows"].read_tables(tmp_path / "rows.yaml")
+    Mark = tables["charts"].Mark
+    expected = [Mark("a", (75.0, 77.0), 70.0, 2.0), Mark("b", (), 60.0, None), Mark("c", (75.0,), None, None)]
+    assert tables["charts"].marks("digits", found, records) == expected
+    drawing = tables["charts"].against_minutes(found, records)
+    words = [shape[2] for shape in drawing.drawn if shape[0] == "text"]
+    assert {"Digits", "a", "b", "c"} <= set(words)
+    more = tables["charts"].against_minutes(found, records | {"digits-d-0": made})
+    assert more.digest() != drawing.digest()
