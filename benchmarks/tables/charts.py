@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from rows import Records, Row, Tables, accuracies, minutes_of, of_row
+import numpy as np
+from rows import Job, Records, Row, Tables, accuracies, minutes_of, of_row
 
 from newfound.report.drawing import BLACK, GREY, PALE, WHITE, Drawing, text_width
+from newfound.report.pictures import Map, draw_maps, draw_matrices
 
 OURS = "#00796b"
 """The colour of our own figures; published ones are hollow."""
@@ -232,9 +236,46 @@ def against_dimension(tables: Tables, records: Records) -> Drawing:
     return drawing
 
 
-def charts(tables: Tables, records: Records) -> dict[str, Drawing]:
-    """Every picture of the page, by the name of its file."""
+# Pictures of single runs
+
+
+def draw_features(tables: Tables, folder: Path) -> Drawing | None:
+    """The maps of features that lie beside a record of APL on CIFAR-10, of the first seed that has them."""
+    found = _job("cifar10-apl", tables, lambda name: (folder / f"{name}.csv").exists())
+    if not found:
+        return None
+    with (folder / f"{found.name}.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    maps = []
+    for title in dict.fromkeys(row["map"] for row in rows):
+        own = [row for row in rows if row["map"] == title]
+        places = np.array([(float(row["x"]), float(row["y"])) for row in own])
+        maps.append(Map(title, places, [row["category"] for row in own]))
+    n = len(maps[0].categories)
+    title = f"APL on CIFAR-10, seed {found.seed}: t-SNE of the features of {n:,} unlabelled images, by true category"
+    return draw_maps(title, maps)
+
+
+def draw_confusion(tables: Tables, records: Records) -> Drawing | None:
+    """The confusion matrices in a record of APL on CIFAR-10, of the first seed that has them."""
+    found = _job("cifar10-apl", tables, lambda name: bool(records.get(name, {}).get("confusion")))
+    if not found:
+        return None
+    title = f"APL on CIFAR-10, seed {found.seed}: per cent of each true category's images"
+    return draw_matrices(title, records[found.name]["confusion"])
+
+
+def _job(row: str, tables: Tables, there: Callable[[str], bool]) -> Job | None:
+    jobs = sorted((job for job in tables.jobs if job.row.name == row), key=lambda job: job.seed)
+    return next((job for job in jobs if there(job.name)), None)
+
+
+def charts(tables: Tables, records: Records, folder: Path) -> dict[str, Drawing | None]:
+    """Every picture of the page, by the name of its file; None where what it needs has not been run. ``folder`` has
+    what lies beside the records."""
     return {
         "results-minutes.png": against_minutes(tables, records),
         "results-dimension.png": against_dimension(tables, records),
+        "results-features.png": draw_features(tables, folder),
+        "results-confusion.png": draw_confusion(tables, records),
     }

@@ -1,4 +1,7 @@
-"""One run of a row, as `newfound discover` does it, becomes a record. benchmarks/tables/run.py calls this for each."""
+"""One run of a row, as `newfound discover` does it, becomes a record. benchmarks/tables/run.py calls this for each.
+
+Of a row with ``snapshots`` the record has confusion matrices, too, and a table beside it the maps of the features.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,10 @@ from rows import Job, Tables, read_tables
 from newfound import UserError, discover, resume
 from newfound.data.sources import DATASETS
 from newfound.plan.recipe import default_recipe, resolve_settings
+from newfound.progress import Reporter
+from newfound.report.pictures import within_unit
+from newfound.runfolder import Run
+from newfound.runs.pictures import confusions, feature_maps
 
 KEPT = ("images", "figures", "seconds", "unlabelled", "earlier", "neighbours", "test")
 """Of result.json."""
@@ -48,12 +55,14 @@ def run(tables: Tables, job: Job, data: Path | None, device: str, out: Path) -> 
             method=row.method,
             recipe=row.recipe,
             settings=row.settings,
+            snapshots=row.snapshots or None,
             seed=job.seed,
             device=device,
             verbose=True,
         )
     content = yaml.safe_load((out / "settings.yaml").read_text())
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    drawn = {"confusion": confusions(Run.open(out))} if row.snapshots else {}
     return {
         "row": row.name,
         "method": row.method,
@@ -61,7 +70,18 @@ def run(tables: Tables, job: Job, data: Path | None, device: str, out: Path) -> 
         **begin(settings=content["settings"], seed=job.seed, device=content["call"]["device"]),
         **{part: found.result.get(part) for part in KEPT},
         "last": {line["stage"]: line for line in lines},
+        **drawn,
     }
+
+
+def maps_of(out: Path) -> str:
+    """The t-SNE of each snapshot of a run, as a table: where each image lies, in thousandths, and its category."""
+    lines = ["map,x,y,category"]
+    for one in feature_maps(Run.open(out), None, Reporter(quiet=True)):
+        places = (999 * within_unit(one.positions)).round().astype(int)
+        rows = zip(places.tolist(), one.categories, strict=True)
+        lines += [f"{one.title},{x},{y},{category}" for (x, y), category in rows]
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
@@ -76,7 +96,10 @@ def main() -> None:
     tables = read_tables(options.rows)
     (job,) = [job for job in tables.jobs if job.name == options.run]
     try:
-        write(options.out, run(tables, job, options.data, options.device, options.folder))
+        record = run(tables, job, options.data, options.device, options.folder)
+        if job.row.snapshots:
+            options.out.with_suffix(".csv").write_text(maps_of(options.folder))
+        write(options.out, record)
     except UserError as error:
         raise SystemExit(str(error)) from None
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -190,16 +190,25 @@ def made_recorded() -> str:
 def made_page() -> str:
     """The page of the records in this folder."""
     text = (HERE / "page.md").read_text()
-    return page(read_tables(), read_records(HERE), read_records(HERE / "earlier"), text)
+    return _shown(page(read_tables(), read_records(HERE), read_records(HERE / "earlier"), text), made_pictures())
 
 
-def made_pictures() -> dict[str, Drawing]:
-    """The pictures of the records in this folder, by the names of their files."""
-    return charts(read_tables(), read_records(HERE))
+def made_pictures() -> dict[str, Drawing | None]:
+    """The pictures of the records in this folder, by the names of their files; None where there is nothing to draw."""
+    return charts(read_tables(), read_records(HERE), HERE)
+
+
+def _shown(text: str, drawn: Mapping[str, Drawing | None]) -> str:
+    """The page without the pictures of which there is nothing to draw."""
+    for name, drawing in drawn.items():
+        if not drawing:
+            text = re.sub(rf"!\[[^\]]*\]\({re.escape(name)}\)", "Missing: not run yet.", text)
+    return text
 
 
 if __name__ == "__main__":
     for name, drawing in made_pictures().items():
-        (HERE.parents[1] / "docs" / name).write_bytes(drawing.png())
+        if drawing:
+            (HERE.parents[1] / "docs" / name).write_bytes(drawing.png())
     (HERE.parents[1] / "docs" / "results.md").write_text(made_page())
     (HERE.parents[1] / "newfound" / "methods" / "recorded.json").write_text(made_recorded())

@@ -46,6 +46,8 @@ class Row:
     """Who published it."""
     test: tuple[float, ...] = ()
     """Published figures on test images: old, new, all."""
+    snapshots: tuple[int, ...] = ()
+    """Epochs whose features, and whose confusion matrices, are kept beside the record, for pictures."""
     of: str = ""
     figure: str = ""
     """Which figure on the way of the row ``of``: "stage1" and so on; "" is what it reached in the end."""

@@ -139,6 +139,8 @@ class Queue:
         record["seconds"]["process"] = round(60 * self.took(one), 3)
         self.records[one.job.name] = record
         write(self.options.records / f"{one.job.name}.json", record)
+        if (beside := one.folder / "record.csv").exists():
+            shutil.copy(beside, self.options.records / f"{one.job.name}.csv")
         shutil.rmtree(one.folder)
         tell(one.job, summary(record))
         return True

@@ -92,7 +92,10 @@ def discover(
     out: Annotated[Path, option(OUTPUT, "The run folder to make.")],
     snapshots: Annotated[
         str | None,
-        option(OUTPUT, "Epochs at whose end features are kept, such as 1,10,100 or stage2:1."),
+        option(
+            OUTPUT,
+            "Epochs at whose end features are kept, such as 1,10,100 or stage2:1: `newfound pictures` draws them.",
+        ),
     ] = None,
     quiet: Quiet = False,
     as_json: Json = False,

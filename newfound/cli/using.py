@@ -140,3 +140,21 @@ def report(run: RunFolder, device: Device = "auto", quiet: Quiet = False, as_jso
         write_json({"report": str(page)})
     else:
         write(f"{page}\n")
+
+
+@app.command(example="newfound pictures run/ --out pictures/")
+def pictures(
+    run: RunFolder,
+    out: Annotated[Path, option(OUTPUT, "The folder that the PNG files are written to.")],
+    answers: Annotated[Path | None, option(IMAGES, "A CSV file image,label with the truth.")] = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Draw the features of a run's snapshots, and its confusion matrices, as PNG files."""
+    from newfound.runs.pictures import draw_pictures
+
+    made = to_the_end(lambda: draw_pictures(run, out, answers, Reporter(quiet)))
+    if as_json:
+        write_json({"pictures": [str(path) for path in made]})
+    else:
+        write("".join(f"{path}\n" for path in made))

@@ -16,6 +16,7 @@ SCALE, FINER = 2, 3
 """Pixels of the picture a unit of the drawing, and how many times finer shapes are drawn before they are scaled."""
 DIGEST = "drawing"
 """The PNG's text chunk that holds the digest: pixels of letters change with the version of a font library."""
+MOST_LETTERS = 200
 WHITE, BLACK, GREY, PALE = "#ffffff", "#1f2933", "#6b7680", "#d9dee3"
 COLOURS = (
     "#0072b2", "#e69f00", "#009e73", "#cc3311", "#aa4499", "#56b4e9", "#7a5c2e", "#f2a6c2", "#5b6770", "#99b000",
@@ -52,7 +53,8 @@ class Drawing:
         anchor: str = "lm",
         turned: bool = False,
     ) -> None:
-        """``anchor`` is Pillow's: l, m or r, then a (top), m or s (baseline). ``turned`` text reads upwards."""
+        """``anchor`` is Pillow's: l, m or r, then a (top), m or s (baseline). ``turned`` text reads upwards, and its
+        end is at (x, y)."""
         self.drawn.append(("text", _rounded(x, y), text, size, colour, anchor, turned))
 
     def digest(self) -> str:
@@ -97,8 +99,9 @@ def text_width(text: str, size: float) -> float:
 
 def shortened(text: str, width: float, size: float) -> str:
     """The text, or its beginning where it is wider than that."""
-    if text_width(text, size) <= width:
+    if len(text) < MOST_LETTERS and text_width(text, size) <= width:
         return text
+    text = text[:MOST_LETTERS]
     while len(text) > 1 and text_width(text + "…", size) > width:
         text = text[:-1]
     return text.rstrip() + "…"
@@ -126,6 +129,4 @@ def _write(
     letters = Image.new("L", (int(right - left) + 2, int(bottom - top) + 2), 0)
     ImageDraw.Draw(letters).text((-left, -top), text, 255, font, "ls")
     letters = letters.rotate(90, expand=True)
-    picture.paste(
-        Image.new("RGB", letters.size, colour), (round(x - letters.width / 2), round(y - letters.height / 2)), letters
-    )
+    picture.paste(Image.new("RGB", letters.size, colour), (round(x - letters.width / 2), round(y)), letters)

@@ -10,6 +10,7 @@ import yaml
 
 from newfound import discover
 from newfound.methods import method_names
+from newfound.report.matrix import meanings
 
 TABLES = Path(__file__).parents[2] / "benchmarks" / "tables"
 MODULES = ("rows", "run", "charts", "page", "one", "record")
@@ -195,6 +196,39 @@ def test_a_record_is_what_discover_finds(tables, tmp_path, monkeypatch):
     assert again["unlabelled"] == record["unlabelled"], "a run that is there is gone on with"
     assert len(record["commit"].rstrip("+")) == 40
     assert str(tmp_path) not in json.dumps(record)
+
+
+def test_a_row_with_snapshots_keeps_what_its_pictures_need(tables, tmp_path, monkeypatch):
+    settings = QUICK | {"stage1.epochs": 2, "stage1.warmup_epochs": 1, "dino.out": 64, "views.extra": 2}
+    write_rows(tmp_path / "rows.yaml", {"apl": {"method": "apl", "settings": settings, "snapshots": [1, 2]}})
+    monkeypatch.setattr(tables["run"], "commit_of_newfound", lambda: "abc123")
+    monkeypatch.setattr(sys, "argv", ["run.py", "--rows", str(tmp_path / "rows.yaml"), "--device", "cpu"])
+    assert tables["run"].main() == 0
+    record = json.loads((tmp_path / "digits-apl-0.json").read_text())
+    assert list(record["confusion"]) == ["after stage1", "in the end"]
+    for pairs, figures in zip(
+        record["confusion"].values(), (record["earlier"]["stage1"], record["unlabelled"]), strict=True
+    ):
+        right = sum(n for found, true, n in pairs if meanings(pairs).get(found) == true)
+        assert sum(n for *_, n in pairs) == 679
+        assert right / 679 == pytest.approx(figures["accuracy"])
+    beside = tmp_path / "digits-apl-0.csv"
+    lines = beside.read_text().splitlines()
+    assert len(lines) == 1 + 2 * 679
+    assert {line.split(",")[0] for line in lines[1:]} == {"epoch 1", "epoch 2"}
+    assert {line.split(",")[3] for line in lines[1:]} == set("13579")
+    assert beside.stat().st_size / len(lines) * 6000 < 200_000, "of 2,000 images and three epochs"
+
+    renamed = tmp_path / "renamed"
+    renamed.mkdir()
+    (renamed / "cifar10-apl-2.csv").write_text(beside.read_text())
+    real, charts = tables["rows"].read_tables(), tables["charts"]
+    words = [shape[2] for shape in charts.draw_features(real, renamed).drawn if shape[0] == "text"]
+    assert words[0].startswith("APL on CIFAR-10, seed 2: t-SNE of the features of 679")
+    assert {"epoch 1", "epoch 2", *"13579"} <= set(words)
+    drawn = charts.draw_confusion(real, {"cifar10-apl-2": record})
+    assert f"in the end: {record['unlabelled']['accuracy']:.1%} right".replace("%", " %") in str(drawn.drawn)
+    assert charts.draw_features(real, tmp_path) is charts.draw_confusion(real, {"cifar10-apl-0": {}}) is None
 
 
 def test_every_row_is_in_the_queue_or_a_figure_of_one_that_is(tables):

@@ -12,6 +12,7 @@ from newfound.data.digits import read_digits
 from newfound.engine import loop
 from newfound.engine.capture import WARM_UP, Captured
 from newfound.engine.loop import Engine, Training
+from newfound.engine.snapshots import make_snapshots
 from newfound.engine.stage import Stage
 from newfound.methods.parts.representation import Representation
 from newfound.methods.parts.swapped import SwappedPrediction
@@ -140,3 +141,20 @@ def test_a_step_that_waits_for_the_device_goes_on_kernel_by_kernel(capsys):
     assert attempt.shape == (2,)
     assert [values.tolist() for values in drawn] == expected
     assert torch.rand(2, device="cuda").tolist() == usual  # torch's own draws were not touched either
+
+
+def test_snapshots_leave_captured_steps_as_they_are(exact, tmp_path):
+    def trained(wanted: list[tuple[str, int]]) -> dict[str, torch.Tensor]:
+        collection = read_digits(0).collection
+        torch.manual_seed(0)
+        engine = Engine(collection, torch.device("cuda"))
+        names = [f"{row:04d}" for row in range(collection.n_unlabelled)]
+        engine.snapshots = make_snapshots(tmp_path / "snapshots", wanted, collection, names, 0)
+        encoder = Encoder("tiny", 1, 8, torch.tensor([0.3]), torch.tensor([0.4]))
+        stage = representation(encoder, collection, **{"stage1.epochs": 3})
+        engine.train(stage)
+        return stage.state_dict()
+
+    plain, watched = trained([]), trained([("stage1", 1), ("stage1", 2)])
+    assert len(list((tmp_path / "snapshots").iterdir())) == 2
+    assert all(torch.equal(value, watched[name]) for name, value in plain.items())
