@@ -82,14 +82,15 @@ def _dataset(name: str, tables: Tables, records: Records) -> str:
     """A data set's rows in one table, and what there is on test images in a second one."""
     found = tables.datasets[name]
     dataset = f"imagenet-{{{','.join(part[-1] for part in found.parts)}}}" if found.parts else name
-    lines = []
+    lines, made = [], [row for row in tables.rows.values() if row.dataset == name and of_row(row, tables, records)]
+    note = f"{found.note}\n\n" if found.note and not made else ""
     for title, several in tables.groups.items():
         rows = [row for row in several if row.dataset == name]
         if rows:
             lines.append([f"**{title}**", *[""] * (len(HEAD) - 1)])
             lines += [_line(row, tables, records) for row in rows]
     text = (
-        f"## {found.title}\n\n"
+        f"## {found.title}\n\n{note}"
         f"A row is run again by `newfound discover --dataset {dataset} --data ROOT --out RUN --seed SEED` with its "
         f"options.\n\n{_table(HEAD, lines)}"
     )

@@ -26,6 +26,8 @@ class DataSet:
     """Of its files, below ROOT."""
     parts: tuple[str, ...] = ()
     """Data sets that the seeds 0, 1, … stand for, such as ImageNet's three subsets; none: it is one itself."""
+    note: str = ""
+    """What the page says of it, where no row of it has a record."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The benchmark of UNO's step runs through, and its rival does the work that our step does."""
+"""The benchmarks of UNO's step and of ImageNet run through, and UNO's rival does the work that our step does."""
 
 import argparse
 import json
@@ -13,7 +13,7 @@ from newfound.losses.sinkhorn import sinkhorn
 from newfound.methods.parts.swapped import HeadsSettings
 
 SPEED = Path(__file__).parents[2] / "benchmarks" / "speed"
-MODULES = ("uno", "unoloop", "rivals", "steps", "page", "record")
+MODULES = ("uno", "unoloop", "rivals", "imagenet", "steps", "page", "record")
 
 STAND_IN = {
     "torchvision/__init__.py": "__version__ = 'stand-in'",
@@ -111,3 +111,29 @@ def test_the_rival_has_our_labels_and_our_loss(speed):
     ours = swapped_prediction(logits, targets).sum()
     theirs = loop.head_loss(list(known), list(novel), labels, chosen)
     torch.testing.assert_close(theirs, ours)
+
+
+def test_the_benchmark_of_imagenet_runs_through_and_its_page_has_the_hours(speed, monkeypatch):
+    imagenet, page = speed("imagenet"), speed("page")
+    monkeypatch.setattr(imagenet.ImageNetBench.time, "__defaults__", (1,))
+    monkeypatch.setattr(sys.modules["steps"], "WARM_UP", -1)
+    record = imagenet.measure(torch.device("cpu"), tiny=True)
+    assert (record["batch"], record["steps_per_epoch"], record["epochs"]) == (8, 10, 100)
+    assert record["images_per_s"] == pytest.approx(1e3 * 8 / record["ms"], abs=1)
+    assert record["hours"] == pytest.approx(record["ms"] * 10 * 100 / 3.6e6, abs=0.005)
+    made = {"versions": {"torch": "2"}, "hardware": "a machine", "date": "2026-01-02T03", "commit": "abc"}
+    h200, cpu = (json.loads((SPEED / name).read_text()) for name in ("h200.json", "cpu.json"))
+    text = " ".join(page.page(h200, cpu, None, record | made | {"hours": 12.34}).split())
+    assert f"{record['images_per_s']:,} images/s in batches of 8" in text
+    assert "that makes 12.3 hours" in text
+    assert "Missing: not measured yet." in page.page(h200, cpu)
+
+
+def test_noise_stands_for_as_many_images_as_the_task_has(speed):
+    imagenet = speed("imagenet")
+    collection = imagenet.noise(60, 20, 6, 3, 16)
+    assert (len(collection.train), collection.n_labelled, collection.n_unlabelled) == (80, 60, 20)
+    batch = collection.train.to(torch.device("cpu")).batch(torch.tensor([3, 19, 79]))
+    assert torch.equal(batch, collection.train.images[[3, 3, 15]])
+    assert len(collection.train.take(collection.unlabelled)) == 20
+    assert imagenet.LABELLED == 1_129_989
