@@ -16,7 +16,7 @@ from typing import Any
 from charts import charts
 from rows import Records, Row, Tables, accuracies, minutes_of, of_row, read_records, read_tables
 
-from newfound.report.drawing import Drawing
+from newfound.report.drawing import Drawing, digest_of
 
 HERE = Path(__file__).parent
 PARTS = ("old", "new", "all")
@@ -209,7 +209,8 @@ def _shown(text: str, drawn: Mapping[str, Drawing | None]) -> str:
 
 if __name__ == "__main__":
     for name, drawing in made_pictures().items():
-        if drawing:
-            (HERE.parents[1] / "docs" / name).write_bytes(drawing.png())
+        place = HERE.parents[1] / "docs" / name
+        if drawing and not (place.exists() and digest_of(place) == drawing.digest()):
+            place.write_bytes(drawing.png())
     (HERE.parents[1] / "docs" / "results.md").write_text(made_page())
     (HERE.parents[1] / "newfound" / "methods" / "recorded.json").write_text(made_recorded())

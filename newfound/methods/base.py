@@ -80,7 +80,7 @@ class Method(ABC):
     mixed: ClassVar[bool] = False
     """Whether it takes mixed piles, in which images of known categories may hide."""
     stretched: ClassVar[str] = "stage1"
-    """The plan whose epochs a time budget changes; "" for none."""
+    """The plan whose epochs a time budget changes, and snapshots count; "" for none."""
     goes_on: ClassVar[bool] = True
     """Whether a later run with more images goes on from the network of the one before; a network that stays as it is
     has nothing to go on from."""

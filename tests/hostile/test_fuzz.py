@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 from hostile_files import every_case, note
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -25,6 +26,8 @@ from newfound.report.curves import read_curves
 from newfound.report.keep import read_kept
 from newfound.runfolder import CONFUSION, CONFUSION_COLUMNS, Run
 from newfound.runs.found import Discovery
+from newfound.runs.snapshots import read_snapshots
+from newfound.tensors import pack
 from newfound.together import JOURNAL, finish_change
 
 plain = st.recursive(
@@ -105,6 +108,12 @@ def _journal(folder, content):
     finish_change(folder / "run", ("result.json",))
 
 
+def _snapshot(folder, content):
+    (folder / "run" / "snapshots").mkdir(exist_ok=True)
+    (folder / "run" / "snapshots" / "stage1-00001.safetensors").write_bytes(content)
+    read_snapshots(Run.open(folder / "run"), 3)
+
+
 def _model(folder, content):
     (folder / "run" / "model" / "model.json").write_bytes(content)
     load_model(folder / "run" / "model")
@@ -126,6 +135,7 @@ GOOD = {
     "confusion.csv": (b"part,found,truth,images\n", _run(CONFUSION, _confusion)),
     "metrics.jsonl": ("run/metrics.jsonl", _run("metrics.jsonl", _curves)),
     "report.safetensors": ("run/report.safetensors", _run("report.safetensors", read_kept)),
+    "snapshots": (pack({"features": torch.ones(2, 4), "images": torch.arange(2)}), _snapshot),
     "model.json": ("run/model/model.json", _model),
     "state.json": (b'{"format": 1, "stage": "stage1", "step": 3, "bytes": 10}', _checkpoint),
     "the journal": (b'{"result.json": ".result.json.0007abcd.writing"}', _journal),
