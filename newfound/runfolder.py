@@ -96,8 +96,7 @@ class Run:
         }
         if counted is not None:
             content["counted"] = counted
-        if snapshots:
-            content["snapshots"] = list(snapshots)
+        content |= {"snapshots": list(snapshots)} if snapshots else {}
         with _usable(folder):
             folder.mkdir(parents=True, exist_ok=True)
             text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)

@@ -9,6 +9,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import yaml
@@ -98,7 +99,9 @@ def main() -> None:
     try:
         record = run(tables, job, options.data, options.device, options.folder)
         if job.row.snapshots:
+            began = monotonic()
             options.out.with_suffix(".csv").write_text(maps_of(options.folder))
+            record["seconds"]["maps"] = round(monotonic() - began, 3)
         write(options.out, record)
     except UserError as error:
         raise SystemExit(str(error)) from None

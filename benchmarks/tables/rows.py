@@ -146,9 +146,10 @@ def accuracies(row: Row, found: list[dict[str, Any]]) -> list[float]:
 
 
 def minutes_of(record: dict[str, Any]) -> float:
-    """How long a run took. Of one that began from another's stage I, with that stage."""
+    """How long a run took, without what pictures took. Of one that began from another's stage I, with that stage."""
     seconds = dict(record["seconds"])
-    whole = max(seconds.pop("process", 0), seconds.pop("since_start", 0))
+    maps = seconds.pop("maps", 0)
+    whole = max(seconds.pop("process", 0) - maps, seconds.pop("since_start", 0))
     return max(whole, sum(seconds.values())) / 60
 
 
@@ -158,7 +159,7 @@ def estimate(row: Row, tables: Tables, records: Records, hardware: str) -> float
     Records from before whole processes were timed, and of runs beside another one, do not count.
     """
     same = [r for r in of_row(row, tables, records) if r["hardware"] == hardware and "process" in r["seconds"]]
-    alone = [minutes_of(record) for record in same if not record.get("gpu_shared")]
+    alone = [minutes_of(r) + r["seconds"].get("maps", 0) / 60 for r in same if not r.get("gpu_shared")]
     return MARGIN * max(alone, default=row.minutes)
 
 

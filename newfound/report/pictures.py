@@ -122,7 +122,7 @@ def _columns(pairs: Pairs, truth: Sequence[str]) -> list[tuple[str, str]]:
 
 def _right(pairs: Pairs) -> float:
     meaning = meanings(pairs)
-    return sum(n for found, true, n in pairs if meaning.get(found) == true) / sum(n for *_, n in pairs)
+    return sum(n for found, true, n in pairs if meaning.get(found) == true) / max(1, sum(n for *_, n in pairs))
 
 
 def _draw_matrix(
@@ -136,7 +136,7 @@ def _draw_matrix(
         if rows_named:
             drawing.text(left - 8, y + cell / 2, shortened(true, NAME, SIZE), SIZE, BLACK, "rm")
         for j, (found, _) in enumerate(columns):
-            share, x = images.get((found, true), 0) / of[true], left + j * cell
+            share, x = images.get((found, true), 0) / max(1, of[true]), left + j * cell
             drawing.box(x, y, x + cell, y + cell, _shade(share), PALE)
             if cell >= NUMBERED and share >= 0.005:
                 drawing.text(x + cell / 2, y + cell / 2, f"{100 * share:.0f}", SMALL, _on(share), "mm")

@@ -32,6 +32,8 @@ def draw_pictures(folder: Path, out: Path, answers: Path | None, reporter: Repor
     rows = run.read_assignments()
     if out.resolve().is_relative_to(folder.resolve()):
         raise UserError(f"--out {out} lies in the run, whose files are its own: choose another place")
+    if out.exists() and not out.is_dir():
+        raise UserError(f"--out {out} is no folder: choose another place")
     truth = read_answers(answers, tuple(row["image"] for row in rows)) if answers else None
     drawings = {}
     if maps := feature_maps(run, truth, reporter):

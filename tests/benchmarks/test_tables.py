@@ -144,6 +144,9 @@ def test_a_row_takes_as_long_as_its_longest_record_on_this_hardware_alone(tables
     assert minutes(elsewhere=alone | {"hardware": "another"}) == 1
     assert minutes(shared={**alone, "gpu_shared": True}) == 1
     assert minutes(alone=alone, longer={**alone, "seconds": {"process": 480.0}}) == 8
+    drawn = {**alone, "seconds": {"process": 480.0, "maps": 30.0}}
+    assert minutes(drawn=drawn) == 8
+    assert rows.minutes_of(drawn) == 7.5
 
 
 def test_a_row_that_takes_too_long_is_cut_off_and_the_rest_is_kept(queue, tables, tmp_path, monkeypatch, capsys):
@@ -206,6 +209,7 @@ def test_a_row_with_snapshots_keeps_what_its_pictures_need(tables, tmp_path, mon
     assert tables["run"].main() == 0
     record = json.loads((tmp_path / "digits-apl-0.json").read_text())
     assert list(record["confusion"]) == ["after stage1", "in the end"]
+    assert record["seconds"]["maps"] > 0
     for pairs, figures in zip(
         record["confusion"].values(), (record["earlier"]["stage1"], record["unlabelled"]), strict=True
     ):

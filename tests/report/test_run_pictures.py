@@ -133,6 +133,9 @@ def test_what_cannot_be_drawn_is_a_sentence(run, tmp_path, monkeypatch, capsys):
     shutil.copytree(run, copy)
     status, said = call(monkeypatch, capsys, "pictures", copy, "--out", copy / "out")
     assert (status, "lies in the run" in said.err) == (2, True)
+    (tmp_path / "file").write_text("mine")
+    status, said = call(monkeypatch, capsys, "pictures", copy, "--out", tmp_path / "file")
+    assert (status, "is no folder" in said.err) == (2, True)
     snapshot = copy / "snapshots" / "stage1-00001.safetensors"
     content = bytearray(snapshot.read_bytes())
     content[-1] ^= 1
