@@ -66,6 +66,9 @@ class Repeated(ImageStore):
     def batch(self, index: Tensor) -> Tensor:
         return self.images[index % len(self.images)]
 
+    def channel_statistics(self, most: int = 65536) -> tuple[Tensor, Tensor]:
+        return ImageStore(self.images).channel_statistics(most)
+
 
 def noise(labelled: int, unlabelled: int, known: int, novel: int, there: int) -> Collection:
     """A collection of those sizes; ``there`` images stand for all."""
