@@ -98,8 +98,10 @@ def draw_matrices(title: str, parts: Mapping[str, Pairs]) -> Drawing:
     named = cell >= 10
     room = min(NAME, max(text_width(name, SIZE) for name in truth)) + 12 if named else 12.0
     apart, high = cell * most + 1.5 * GAP, cell * len(truth)
+    turned = named and any(text_width(name, SIZE) > cell - 4 for columns in shown.values() for _, name in columns)
+    below = room if turned or not named else 28.0
     width = max(MARGIN + 20 + room + len(parts) * apart, 2 * MARGIN + text_width(title, 16))
-    drawing = Drawing(width, 76 + high + room + 38)
+    drawing = Drawing(width, 76 + high + below + 38)
     drawing.text(MARGIN, 20, title, 16)
     drawing.text(
         MARGIN, 76 + high / 2 - text_width("true category", SIZE) / 2, "true category", SIZE, GREY, turned=True
@@ -107,8 +109,14 @@ def draw_matrices(title: str, parts: Mapping[str, Pairs]) -> Drawing:
     for place, (name, pairs) in enumerate(parts.items()):
         left = MARGIN + 20 + room + place * apart
         drawing.text(left, 56, f"{name}: {_right(pairs):.1%} right".replace("%", " %"), 14)
-        _draw_matrix(drawing, left, 76, cell, truth, shown[name], pairs, place == 0 and named, named)
-        drawing.text(left + cell * len(shown[name]) / 2, 76 + high + room + 18, "found category", SIZE, GREY, "mm")
+        _draw_matrix(drawing, left, 76, cell, truth, shown[name], pairs, place == 0 and named)
+        for j, (_, column) in enumerate(shown[name] if named else ()):
+            x, y = left + (j + 0.5) * cell, 76 + high + 8
+            if turned:
+                drawing.text(x, y, shortened(column, NAME, SIZE), SIZE, turned=True)
+            else:
+                drawing.text(x, y + SIZE / 2, column, SIZE, BLACK, "mm")
+        drawing.text(left + cell * len(shown[name]) / 2, 76 + high + below + 18, "found category", SIZE, GREY, "mm")
     return drawing
 
 
@@ -127,8 +135,9 @@ def _right(pairs: Pairs) -> float:
 
 def _draw_matrix(
     drawing: Drawing, left: float, top: float, cell: float, truth: Sequence[str], columns: Sequence[tuple[str, str]],
-    pairs: Pairs, rows_named: bool, columns_named: bool,
+    pairs: Pairs, rows_named: bool,
 ) -> None:  # fmt: skip
+    """The cells, and the names of the rows."""
     images = {(found, true): n for found, true, n in pairs}
     of = {name: sum(n for _, true, n in pairs if true == name) for name in truth}
     for i, true in enumerate(truth):
@@ -140,13 +149,6 @@ def _draw_matrix(
             drawing.box(x, y, x + cell, y + cell, _shade(share), PALE)
             if cell >= NUMBERED and share >= 0.005:
                 drawing.text(x + cell / 2, y + cell / 2, f"{100 * share:.0f}", SMALL, _on(share), "mm")
-    level = all(text_width(name, SIZE) < cell - 4 for _, name in columns)
-    for j, (_, name) in enumerate(columns if columns_named else ()):
-        x, y = left + (j + 0.5) * cell, top + cell * len(truth) + 8
-        if level:
-            drawing.text(x, y + SIZE / 2, name, SIZE, BLACK, "mm")
-        else:
-            drawing.text(x, y, shortened(name, NAME, SIZE), SIZE, turned=True)
 
 
 def _shade(share: float) -> str:
