@@ -148,8 +148,9 @@ def test_features_that_were_given_have_snapshots_of_what_becomes_of_them(tmp_pat
 @pytest.mark.slow
 @pytest.mark.parametrize("method", trained_methods())
 def test_every_method_has_snapshots(tmp_path, method):
-    plans = {name: value for name, value in to_mapping(quick(method)).items() if "epochs" in str(value)}
-    keys = ("epochs", "batch", "warmup_epochs")
+    values = to_mapping(quick(method)).items()
+    keys = {"epochs", "batch", "warmup_epochs"}
+    plans = {name: value for name, value in values if isinstance(value, dict) and keys <= set(value)}
     settings = {f"{name}.{key}": plan[key] for name, plan in plans.items() for key in keys}
     out = newfound.discover(
         dataset="digits", method=method, settings=settings, snapshots=[1, 2], threads=1, out=tmp_path / "run"
