@@ -62,10 +62,11 @@ def read(root: Path, keep: Path | None) -> tuple[torch.Tensor, np.ndarray, np.nd
 
 def groups_of(features: torch.Tensor, labels: torch.Tensor, k: int, seed: int) -> tuple[torch.Tensor, np.ndarray]:
     """Whitened features of all, and a group of each that has no label."""
-    from newfound.methods.apl_features.method import STARTS, Whitened, kmeans, start_whitened
+    from newfound.methods.apl_features.method import STARTS, Whitened, kmeans
+    from newfound.methods.parts.backbone import start_whitened
 
     settings: Any = resolve_settings("apl-features", "apl-features", {})
-    project = Whitened(features.shape[1], get_method("apl-features")(settings)._dimension(features.shape))  # type: ignore[attr-defined]
+    project = Whitened(features.shape[1], get_method("apl-features")(settings).dimension(features.shape))  # type: ignore[attr-defined]
     inputs = start_whitened(project, features, labels, settings.whitening)
     white = F.normalize(project.linear(inputs)).detach()
     return white, kmeans(white[len(labels) :], k, starts=STARTS, seed=seed).labels.numpy()

@@ -22,7 +22,7 @@ from newfound.cluster.consensus import consensus
 from newfound.cluster.uneven import uneven
 from newfound.data.vectors import VectorStore
 from newfound.evaluate.accuracy import clustering_figures
-from newfound.methods.apl_features.method import start_whitened
+from newfound.methods.parts.backbone import start_whitened
 from newfound.nets.heads import Whitened
 
 RECORD = Path(__file__).parent / "uneven.json"

@@ -11,6 +11,7 @@ from pretrained_package import NAME, coloured_folders, install
 from newfound.engine import loop
 from newfound.errors import Interrupted, UserError
 from newfound.estimator.discoverer import load
+from newfound.model import Encoder
 from newfound.progress import Reporter
 from newfound.runfolder import Run
 from newfound.runs.assess import assess
@@ -143,9 +144,7 @@ def test_a_backbone_is_used_saved_and_computed_once(folders, tmp_path, monkeypat
     for row in rows:
         assert 0 < row.confidence <= 1
         assert row.category in (category[row.image.removeprefix(f"{tmp_path}/pile/")], "red", "blue")
-    from newfound.methods.apl_features import method as features
-
-    monkeypatch.setattr(features.Encoder, "backbone_features", lambda *_: pytest.fail("features were computed again"))
+    monkeypatch.setattr(Encoder, "backbone_features", lambda *_: pytest.fail("features were computed again"))
     again = discover(**folders, out=tmp_path / "again")
     assert again.categories == found.categories
 

@@ -219,7 +219,7 @@ def test_the_estimator_tunes_no_features():
 
 def test_time_counts_what_tuning_takes(stage, tmp_path, monkeypatch):
     install(tmp_path / "site", monkeypatch)
-    monkeypatch.setattr("newfound.methods.apl_features.method.seconds_per_image", lambda *_, **__: 60.0)
+    monkeypatch.setattr("newfound.methods.parts.backbone.seconds_per_image", lambda *_, **__: 60.0)
     call = SimpleNamespace(device="cpu", seed=0, cache=str(tmp_path / "cache"))
     planned = plan_epochs(stage.chosen, stage.collection, call, Clock(300, 0.0), (), free=True)
     # 15 images whose features are new, three epochs of 15 that count twice, and their features once more.

@@ -321,7 +321,7 @@ def test_a_time_too_short_is_told(photographs, tmp_path, monkeypatch, capsys):
 def test_features_that_do_not_fit_the_time_are_read_all_the_same(photographs, tmp_path, monkeypatch, capsys):
     install(tmp_path / "site", monkeypatch)
     monkeypatch.setattr(auto, "is_installed", lambda network: True)
-    monkeypatch.setattr("newfound.methods.apl_features.method.seconds_per_image", lambda *_, **__: 60.0)
+    monkeypatch.setattr("newfound.methods.parts.backbone.seconds_per_image", lambda *_, **__: 60.0)
     found = newfound.discover(**photographs, n_novel=2, out=tmp_path / "run", time="5m")
     assert found.result["method"] == "apl-features"
     assert "reading features takes about 48:00, more than 5:00 hold" in capsys.readouterr().err

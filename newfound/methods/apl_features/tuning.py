@@ -12,12 +12,10 @@ from newfound.engine.sampler import mixed_sampler
 from newfound.engine.stage import Batch
 from newfound.methods.apl_features.headtraining import HeadTraining
 from newfound.methods.apl_features.settings import FeatureSettings
+from newfound.methods.parts.backbone import GREY
 from newfound.model import Encoder
 from newfound.nets.heads import CosineClassifier, Whitened
 from newfound.views.crop import PadCropFlip
-
-GREY = 127
-"""Of the padding around a view: what a pretrained network sees as nothing."""
 
 
 class Tuning(HeadTraining):
