@@ -12,11 +12,11 @@ from newfound.config.settings import PlanSettings
 from newfound.engine.loop import Engine
 from newfound.engine.stage import Batch
 from newfound.errors import Interrupted
-from newfound.methods import get_method, method_names
+from newfound.methods import method_names
 from newfound.methods.base import run_method
 from newfound.methods.parts.representation import Representation
 from newfound.model import Encoder
-from newfound.plan.recipe import resolve_settings
+from newfound.plan.recipe import recipe_names, resolve_settings
 
 TINY = {
     "stage1.epochs": 2,
@@ -92,8 +92,8 @@ def same(one, other):
 
 
 def trained_methods():
-    """The methods that train a network of their own on images."""
-    return [name for name in method_names() if get_method(name).takes == {"images"}]
+    """The methods that can train a network of their own on images: they have a recipe for the digits."""
+    return [name for name in method_names() if f"{name}-digits" in recipe_names()]
 
 
 def quick(name, **changes):

@@ -1,13 +1,14 @@
-"""Piles in which known categories hide, with --mixed and without: writes record.json.
+"""Piles in which known categories hide, with --mixed and without: writes record.json, or METHOD.json with --method.
 
     python benchmarks/mixed/run.py --data ROOT [--cache CACHE] [--draws 0 1 2] [--seeds 0 1] [--digits kmeans]
+    python benchmarks/mixed/run.py --data ROOT --method simgcd --digits simgcd
     python benchmarks/mixed/run.py --data ROOT --rehearse --draws 100 101 … --print    to choose with
 
 A draw takes ten known categories among CIFAR-100's classes 0 to 79 and ten novel ones among 80 to 99, and makes three
 piles of them: 200 known images among 500 novel ones, known images alone, and novel ones alone. Known categories have 50
-labelled images each. apl-features runs on each pile, on the first with all seeds, on the others with one. Choices were
-made with --rehearse on the draws from 100 on, whose novel categories are among the classes 0 to 79, too. Of the digits
-half of the even ones are in the pile.
+labelled images each. The method, over EfficientNet-Lite0, runs on the first pile with all seeds, on others with one.
+Choices were made with --rehearse on the draws from 100 on, whose novel categories are among the classes 0 to 79, too.
+Of the digits half of the even ones are in the pile.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ from newfound.trust.within import share_within
 
 RECORD = Path(__file__).parent / "record.json"
 METHOD = "apl-features"
+RECIPES = {METHOD: METHOD, "simgcd": "simgcd-folder"}
+"""Of the methods that run on the draws, over a pretrained network."""
 KNOWN, LABELLED, HIDDEN, NOVEL, EACH = 10, 50, 20, 10, 50
 FIRST = 80
 """Images of each class that draws take theirs from: the first ones."""
@@ -79,8 +82,8 @@ def digits(seed: int, *, mixed: bool) -> Reading:
 
 def run_one(reading: Reading, method: str, seed: int, cache: Path | None) -> dict[str, Any]:
     """Old, new and all, the share of the pile that was given known categories, and what the gauge says."""
-    settings = resolve_settings(method, method if method == METHOD else f"{method}-digits", {})
     collection = reading.collection
+    settings = resolve_settings(method, _recipe(method, on_digits=collection.train.shape[1] == 8), {})
     engine = Engine(collection, torch.device("cpu"), seed=seed, reporter=Reporter(quiet=True), cache=cache)
     outcome = run_method(settings, collection, engine)
     assert reading.answers is not None
@@ -97,6 +100,10 @@ def run_one(reading: Reading, method: str, seed: int, cache: Path | None) -> dic
         "given_known": float((outcome.assignments < len(collection.classes)).mean()),
         "within": share_within(collection, outcome, seed),
     }
+
+
+def _recipe(method: str, *, on_digits: bool) -> str:
+    return f"{method}-digits" if on_digits else RECIPES[method]
 
 
 def table(record: dict[str, Any]) -> str:
@@ -123,6 +130,7 @@ def main() -> None:
     parser.add_argument("--piles", nargs="*", choices=PILES, default=list(PILES), help="the others stay as recorded")
     parser.add_argument("--draws", type=int, nargs="*", default=[0, 1, 2])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
+    parser.add_argument("--method", choices=RECIPES, default=METHOD, help="that runs on the draws")
     parser.add_argument("--digits", nargs="*", default=["kmeans"], help="methods that run on the digits")
     parser.add_argument("--rehearse", action="store_true")
     parser.add_argument("--print", action="store_true", help="print instead of writing the record")
@@ -130,11 +138,13 @@ def main() -> None:
     torch.set_num_threads(1)
     whole = read_cifar100(options.data, 0)
     runs: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    settings = {name: resolve_settings(name, f"{name}-digits", {}) for name in options.digits}
+    settings = {f"{name}, digits": resolve_settings(name, f"{name}-digits", {}) for name in options.digits}
+    settings[options.method] = resolve_settings(options.method, RECIPES[options.method], {})
+    path = RECORD if options.method == METHOD else RECORD.with_name(f"{options.method}.json")
     record = {
         "data": f"CIFAR-100, {KNOWN} known and {NOVEL} novel classes; scikit-learn's digits",
         "runs": runs,
-        **begin(settings=settings | {METHOD: resolve_settings(METHOD, METHOD, {})}, seed=options.seeds),
+        **begin(settings=settings, seed=options.seeds),
     }
 
     def add(pile: str, reading: Reading, method: str, seed: int, **more: Any) -> None:
@@ -143,24 +153,24 @@ def main() -> None:
         runs.setdefault(pile, {}).setdefault(way, []).append(found)
         print(pile, way, found, flush=True)
         if not options.print:
-            write(RECORD, record | {"runs": recorded() | runs})
+            write(path, record | {"runs": recorded(path) | runs})
 
     for pile in options.piles:
         for number in options.draws:
             for seed in options.seeds if pile == next(iter(PILES)) else options.seeds[:1]:
                 for mixed in (True, False):
                     reading = draw(whole, number, pile, mixed=mixed, rehearse=options.rehearse)
-                    add(pile, reading, METHOD, seed, draw=number)
+                    add(pile, reading, options.method, seed, draw=number)
     for method in options.digits:
         for seed in options.seeds:
             for mixed in (True, False):
                 add(f"digits, {method}", digits(seed, mixed=mixed), method, seed)
-    print(table({"runs": (recorded() | runs) if not options.print else runs}))
+    print(table({"runs": (recorded(path) | runs) if not options.print else runs}))
 
 
-def recorded() -> dict[str, Any]:
+def recorded(path: Path) -> dict[str, Any]:
     """What the record has already, of which other piles stay."""
-    return dict(json.loads(RECORD.read_text())["runs"]) if RECORD.exists() else {}
+    return dict(json.loads(path.read_text())["runs"]) if path.exists() else {}
 
 
 if __name__ == "__main__":

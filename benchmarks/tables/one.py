@@ -20,6 +20,7 @@ from rows import Job, Tables, read_tables
 
 from newfound import UserError, discover, resume
 from newfound.data.sources import DATASETS
+from newfound.methods.base import require_mixed
 from newfound.plan.recipe import default_recipe, resolve_settings
 from newfound.progress import Reporter
 from newfound.report.pictures import within_unit
@@ -31,13 +32,16 @@ KEPT = ("images", "figures", "seconds", "unlabelled", "earlier", "neighbours", "
 
 
 def why_not(tables: Tables, job: Job) -> str | None:
-    """Why the row cannot be run: its data set, method, recipe or a setting does not exist; None if it can be."""
+    """Why the row cannot be run: its data set, method, recipe or a setting does not exist, or the method takes no mixed
+    pile; None if it can be."""
     name, row = tables.dataset_of(job), job.row
     if name not in DATASETS:
         return f"there is no data set {name}"
     try:
         recipe = row.recipe or default_recipe(row.method, name, DATASETS[name].recipe)
         resolve_settings(row.method, recipe, row.settings)
+        if tables.datasets[row.dataset].mixed:
+            require_mixed(row.method)
     except UserError as error:
         return str(error)
     return None
@@ -57,6 +61,8 @@ def run(tables: Tables, job: Job, data: Path | None, device: str, out: Path) -> 
             recipe=row.recipe,
             settings=row.settings,
             snapshots=row.snapshots or None,
+            backbone=row.backbone,
+            mixed=tables.datasets[row.dataset].mixed,
             seed=job.seed,
             device=device,
             verbose=True,

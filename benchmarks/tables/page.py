@@ -81,7 +81,8 @@ def _paper(tables: Tables, records: Records) -> str:
 def _dataset(name: str, tables: Tables, records: Records) -> str:
     """A data set's rows in one table, and what there is on test images in a second one."""
     found = tables.datasets[name]
-    dataset = f"imagenet-{{{','.join(part[-1] for part in found.parts)}}}" if found.parts else name
+    dataset = f"imagenet-{{{','.join(part[-1] for part in found.parts)}}}" if found.parts else found.dataset or name
+    dataset += " --mixed" if found.mixed else ""
     lines, made = [], [row for row in tables.rows.values() if row.dataset == name and of_row(row, tables, records)]
     note = f"{found.note}\n\n" if found.note and not made else ""
     for title, several in tables.groups.items():
@@ -111,7 +112,15 @@ def _line(row: Row, tables: Tables, records: Records) -> list[str]:
     difference = f"{statistics.mean(values) - float(row.published.split()[0]):+.1f}" if row.published else ""
     time = f"in {tables.rows[row.of].label}" if row.of else _minutes(found)
     made = [_several(record["hardware"] for record in found), _several(record["commit"][:7] for record in found)]
-    return [row.label, published, _mean(values), str(len(values)), difference, time, *made, options]
+    ours = _mean(values) + _old_and_new(found, row)
+    return [row.label, published, ours, str(len(values)), difference, time, *made, options]
+
+
+def _old_and_new(found: list[dict[str, Any]], row: Row) -> str:
+    """What a mixed pile has of known and of novel categories, behind the accuracy on all of it."""
+    parts = [record["unlabelled"] for record in found if "old" in (record["unlabelled"] or {}) and not row.figure]
+    means = {name: _mean([100 * part[name] for part in parts]) for name in ("old", "new")} if parts else {}
+    return f" (old {means['old']}, new {means['new']})" if means else ""
 
 
 def _tests(row: Row, tables: Tables, records: Records) -> list[list[str]]:
@@ -146,6 +155,7 @@ def _earlier(tables: Tables, records: Records) -> str:
 
 def _options(row: Row) -> str:
     words = ["--method", row.method, *(["--recipe", row.recipe] if row.recipe else [])]
+    words += ["--backbone", row.backbone] if row.backbone else []
     words += [f"--set {name}={json.dumps(value)}" for name, value in row.settings.items()]
     return f"`{' '.join(words)}`".replace('"', "")
 

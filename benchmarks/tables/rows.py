@@ -28,6 +28,10 @@ class DataSet:
     """Data sets that the seeds 0, 1, … stand for, such as ImageNet's three subsets; none: it is one itself."""
     note: str = ""
     """What the page says of it, where no row of it has a record."""
+    dataset: str = ""
+    """The name that `newfound discover --dataset` is given, where it is another one."""
+    mixed: bool = False
+    """Whether half of the known images are in the pile (--mixed)."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,7 @@ class Row:
     method: str = ""
     recipe: str | None = None
     settings: dict[str, Any] = field(default_factory=dict)
+    backbone: str | None = None
     minutes: float = 0.0
     """A first guess of how long a run takes, on an H200 of its own."""
     published: str = ""
@@ -95,8 +100,8 @@ class Tables:
 
     def dataset_of(self, job: Job) -> str:
         """The name that `newfound discover --dataset` is given."""
-        parts = self.datasets[job.row.dataset].parts
-        return parts[job.seed] if parts else job.row.dataset
+        found = self.datasets[job.row.dataset]
+        return found.parts[job.seed] if found.parts else found.dataset or job.row.dataset
 
 
 def read_tables(path: Path = HERE / "rows.yaml") -> Tables:

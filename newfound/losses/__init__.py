@@ -6,6 +6,7 @@ from newfound.losses.contrastive import info_nce, nt_xent
 from newfound.losses.distillation import self_distillation
 from newfound.losses.divergence import inter_class, intra_class
 from newfound.losses.ensemble import TemporalEnsemble
+from newfound.losses.evenness import unevenness
 from newfound.losses.pairwise import pair_divergence, pair_likelihood
 from newfound.losses.prototypical import prototypical
 from newfound.losses.ranking import same_top_ranks
@@ -39,6 +40,7 @@ __all__ = [
     "soft_assignment",
     "soft_cross_entropy",
     "swapped_prediction",
+    "unevenness",
     "wta_codes",
     "wta_windows",
 ]

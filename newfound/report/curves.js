@@ -30,6 +30,8 @@ const FIGURES = {
   over: ["Loss of the finer heads", "swapped prediction"],
   inter: ["Distance of known and novel images", ""],
   intra: ["Distance of two views", "of an image"],
+  distillation: ["Self-distillation", "of what the other view is given"],
+  unevenness: ["Unevenness", "of the mean prediction: 0 is an equal use of the categories"],
   incremental: ["Loss on the categories found", "cross-entropy"],
 };
 const FIRST = ["loss", "accuracy", "agreement", "views_agree"];

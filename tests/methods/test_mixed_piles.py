@@ -41,7 +41,7 @@ def mixed():
 
 
 def test_the_paper_s_method_its_relatives_and_the_quick_ones_take_mixed_piles():
-    assert TAKING == ["apl", "apl-features", "apl-plus", "iic", "kmeans", "uno"]
+    assert TAKING == ["apl", "apl-features", "apl-plus", "iic", "kmeans", "simgcd", "uno"]
 
 
 @pytest.mark.parametrize("name", sorted(set(trained_methods()) - set(TAKING)))
