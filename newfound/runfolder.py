@@ -137,6 +137,9 @@ class Run:
             ours = is_ours(to_mapping(call), content.get("mark"))
             if not ours:
                 call = replace(call, cache=str(default_cache()))
+            if call.source.known:  # the list is in the run's folder, wherever that is now
+                here = folder.absolute() / Path(call.source.known).name
+                call = replace(call, source=replace(call.source, known=str(here)))
             values = from_mapping(settings, content["settings"], str(path))
             return cls(folder, call, values, auto, warnings, counted, snapshots, ours)
         except UserError:

@@ -202,7 +202,9 @@ def grow(
     run: RunFolder,
     *,
     unlabelled: Annotated[Path, option(IMAGES, "The later images to find categories in: any tree.")],
-    novel: Annotated[int, option(IMAGES, "How many further categories to look for.")],
+    novel: Annotated[
+        str, option(IMAGES, "How many further categories to look for, or auto to estimate it.", metavar="N|auto")
+    ],
     corrected: Annotated[
         Path | None,
         option(
@@ -229,7 +231,7 @@ def grow(
         lambda: find(
             run,
             unlabelled,
-            n_novel=novel,
+            n_novel=number(novel),
             out=out,
             corrected=corrected,
             moved=_moves(moved or []),

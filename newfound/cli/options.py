@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, overload
 
 import typer
 
@@ -38,6 +38,10 @@ DataName = Annotated[str, typer.Argument(metavar="NAME", help="A data set that `
 DataFolder = Annotated[Path | None, option(INSTEAD, "The folder that the data set's files are in.")]
 
 
+@overload
+def number(text: str) -> int | str: ...
+@overload
+def number(text: None) -> None: ...
 def number(text: str | None) -> int | str | None:
     """A whole number where the text is one."""
     try:

@@ -125,7 +125,7 @@ class Discovery:
         self,
         unlabelled: str | Path,
         *,
-        n_novel: int,
+        n_novel: int | str,
         out: str | Path,
         corrected: str | Path | None = None,
         moved: Mapping[str, str] | None = None,
@@ -136,7 +136,7 @@ class Discovery:
         verbose: bool | None = None,
     ) -> Discovery:
         """Find ``n_novel`` further categories among later images, beside those known and found here: ``newfound.grow``
-        with this run."""
+        with this run. "auto" estimates how many."""
         from newfound.runs.grow import grow
 
         return grow(

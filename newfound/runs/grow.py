@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from newfound.config.choice import Choice
 from newfound.config.mapping import whole_number
+from newfound.count.auto import choice_of, number_given, to_look_for
+from newfound.count.result import Count
 from newfound.data.cache import default_cache
 from newfound.data.sources import Source
 from newfound.errors import UserError
 from newfound.methods import get_method
+from newfound.methods.base import Method
 from newfound.model import load_model
+from newfound.plan.auto import PRETRAINED
 from newfound.plan.call import Call
 from newfound.progress import Reporter
 from newfound.runfolder import Run, check_free, claimed
+from newfound.runs.counting import count_source
 from newfound.runs.discovery import (
     START,
     check_numbers,
@@ -39,7 +46,7 @@ def grow(
     run: str | Path,
     unlabelled: str | Path,
     *,
-    n_novel: int,
+    n_novel: int | str,
     out: str | Path,
     corrected: str | Path | None = None,
     moved: Mapping[str, str] | None = None,
@@ -53,7 +60,7 @@ def grow(
 
     What the run found counts as labelled now, beside its labelled images; ``unlabelled`` is any tree of later images,
     and ``out`` the new run folder. The method and its settings are those of the run. Categories keep their names, and
-    new ones continue the numbering.
+    new ones continue the numbering. An ``n_novel`` of "auto" is estimated (docs/count.md).
 
     ``corrected`` is what you say of the run's pile, and goes before what it found: a folder made by ``export`` whose
     images you moved and whose folders you renamed, or a CSV file image,label. Images in ``_doubtful``, and those with
@@ -66,9 +73,9 @@ def grow(
     """
     reporter, later, folder = Reporter.of(verbose), Path(unlabelled), Path(out)
     seed, threads = whole_number(seed, "--seed"), whole_number(threads, "--threads")
-    n_novel = whole_number(n_novel, "--novel")
-    if n_novel < 1:
-        raise UserError(f"--novel {n_novel}: there has to be at least one category to look for")
+    number = number_given(n_novel)
+    if number is not None and number < 1:
+        raise UserError(f"--novel {number}: there has to be at least one category to look for")
     old = Run.open(Path(run))
     _require_folders(old)
     if not old.ours:
@@ -98,7 +105,7 @@ def grow(
             gathered = gather(old, model, Path(corrected) if corrected else None, dict(moved or {}))
             source = Source(
                 unlabelled=str(later),
-                n_novel=n_novel,
+                n_novel=number or 1,  # until it has been estimated
                 hold_out=0.0 if gathered.rows else old.call.source.hold_out,
                 grown_from=str(run),
                 known=str(folder / KNOWN),
@@ -113,14 +120,30 @@ def grow(
                 reading = read_call(call, old.settings, reporter)
                 method.check(reading.collection.train.shape)
                 use_threads(threads)
-                choices = _choices(gathered, old)
+                counted, choices = None, _choices(gathered, old)
+                if number is None:  # features of images that are gone have just been put where the estimate looks
+                    counted = _count(method, call, reporter)
+                    call = replace(call, source=replace(source, n_novel=to_look_for(counted)))
+                    reading, choices = read_call(call, old.settings, reporter), (choice_of(counted), *choices)
                 for choice in choices:
                     reporter.say(str(choice))
                 if method.goes_on:
                     model.save(folder / START)
-                new = Run.create(folder, call, old.settings, choices, _warnings(gathered, old), begun=True)
+                how = counted.to_mapping() if counted else None
+                new = Run.create(folder, call, old.settings, choices, _warnings(gathered, old), how, begun=True)
         with interrupted(f"interrupted; {how_to_go_on(new)}"):
             return execute(new, reading, reporter)
+
+
+def _count(method: Method, call: Call, reporter: Reporter) -> Count:
+    """The estimate for the later pile, by the run's own network if it is a pretrained one that stays as it is, of which
+    features are kept; by the default one otherwise."""
+    chosen: Any = method.settings
+    if method.kept_as():
+        backbone, architecture = chosen.weights or chosen.network, chosen.network if chosen.weights else None
+    else:
+        backbone, architecture = PRETRAINED, None
+    return count_source(call.source, backbone, architecture, call.seed, call.device, Path(call.cache), reporter)
 
 
 def _require_folders(run: Run) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from newfound.data.answers import read_table
-from newfound.data.folder import labelled_images
+from newfound.data.folder import labelled_images, list_images
 from newfound.data.grown import Known
 from newfound.errors import UserError
 from newfound.methods import get_method
@@ -121,7 +121,7 @@ def _labelled(run: Run, remembered: Remembered | None, now: Callable[[str], str]
         return [_Image(path, label) for path, label in zip(known.paths, known.labels, strict=True)]
     assert source.labelled
     root = now(source.labelled)
-    if os.path.isdir(root):
+    if os.path.isdir(root) and not (remembered and _is_emptied(Path(root))):
         table = Path(now(source.labels)) if source.labels else None
         names, _ = labelled_images(Path(root), table)
         return [_Image(os.path.join(root, name), label, listed=True) for name, label in names.items()]
@@ -133,6 +133,11 @@ def _labelled(run: Run, remembered: Remembered | None, now: Callable[[str], str]
     classes = run.read_result()["known"]
     pairs = zip(remembered.paths, remembered.labels.tolist(), strict=True)
     return [_Image(path, classes[label]) for path, label in pairs if label >= 0]
+
+
+def _is_emptied(root: Path) -> bool:
+    """Whether no file is left in the folder's tree."""
+    return not any(path.is_file() for path in list_images(root))
 
 
 def _found(run: Run, corrected: Path | None) -> tuple[list[_Image], int]:

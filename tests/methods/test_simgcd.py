@@ -168,7 +168,9 @@ def test_a_frozen_network_stays_and_the_small_layer_over_its_features_learns(dig
 def test_the_estimator_takes_it_for_features_and_for_images():
     features, categories = embeddings.vectors()
     labels = np.where(categories < embeddings.KNOWN, categories, -1)
-    found = Discoverer("simgcd", n_novel=4, settings={"train.epochs": 40, "dropout": 0.5}, random_state=0).fit(features, labels)
+    found = Discoverer("simgcd", n_novel=4, settings={"train.epochs": 40, "dropout": 0.5}, random_state=0).fit(
+        features, labels
+    )
     assert (
         clustering_accuracy(np.unique(found.labels_[labels < 0], return_inverse=True)[1], categories[labels < 0]) > 0.8
     )

@@ -23,6 +23,7 @@ from newfound.data.store import ImageStore
 from newfound.errors import Interrupted
 from newfound.methods.parts.supervised import Supervised
 from newfound.model import load_model
+from newfound.nets import efficientnet
 from newfound.ours import mark
 from newfound.progress import Reporter
 from newfound.runs.again import report
@@ -465,3 +466,102 @@ def test_a_run_folder_in_use_stays_as_it_is(root):
     with pytest.raises(UserError, match=r"holds a run already|lies inside"):
         go_on(root, out="run")
     assert {path: path.read_bytes() for path in (root / "run").rglob("*") if path.is_file()} == before
+
+
+# How many further categories
+
+
+@pytest.fixture
+def frozen(tmp_path, monkeypatch):
+    """A finished run of a pretrained network, whose later pile has ten images of two colours each."""
+    pretrained_package.install(tmp_path / "site", monkeypatch)
+    monkeypatch.setitem(efficientnet.SCALES, 0, (1.0, 1.0, 32))
+    monkeypatch.setattr("newfound.trust.rehearsal.rehearse", lambda *_: None)
+    monkeypatch.setattr("newfound.trust.gauges.gauge", lambda *_: {})
+    make_images(tmp_path)
+    paint(tmp_path / "later", "black", "yellow", each=10)
+    begin(tmp_path, method="auto", settings={"stage2.epochs": 1}, backbone=pretrained_package.NAME)
+    return tmp_path
+
+
+def test_auto_estimates_as_count_does_with_what_was_found_as_known(frozen):
+    found = go_on(frozen, n_novel="auto")
+    newfound.Discovery.of(newfound.runfolder.Run.open(frozen / "run")).export(frozen / "all")
+    shutil.copytree(frozen / "known", frozen / "all", dirs_exist_ok=True)
+    expected = newfound.count_novel(frozen / "all", frozen / "later", device="cpu", verbose=False)
+    assert len(found.result["novel"]) == expected.estimate
+    assert found.result["counted"]["estimate"] == expected.estimate
+    assert found.result["counted"]["images"] == [4 * EACH, 20]
+    assert [choice["what"] for choice in found.result["auto"]] == ["novel", "labelled images"]
+    resumed = newfound.resume(frozen / "run2", verbose=False)
+    assert same_result(found, resumed)
+
+
+def test_auto_estimates_the_same_where_images_are_gone(frozen):
+    whole = go_on(frozen, n_novel="auto")
+    for name in ("known", "pile", "user-cache"):
+        shutil.rmtree(frozen / name)
+    alone = go_on(frozen, n_novel="auto", out="alone")
+    assert alone.result["counted"] == whole.result["counted"]
+    assert same_result(whole, alone)
+
+
+def test_auto_with_a_network_of_the_run_s_own_looks_with_the_pretrained_one(root, tmp_path, monkeypatch):
+    pretrained_package.install(tmp_path / "site", monkeypatch)
+    monkeypatch.setitem(efficientnet.SCALES, 0, (1.0, 1.0, 32))
+    found = go_on(root, n_novel="auto")
+    assert found.result["counted"]["images"] == [4 * EACH, 2 * EACH]
+    assert len(found.result["novel"]) == found.result["counted"]["estimate"]
+
+
+def test_auto_among_five_images_stops_and_leaves_nothing(root, tmp_path, monkeypatch):
+    pretrained_package.install(tmp_path / "site", monkeypatch)
+    monkeypatch.setitem(efficientnet.SCALES, 0, (1.0, 1.0, 32))
+    paint(root / "few", "black", each=5)
+    with pytest.raises(UserError, match="the pile has 5 images, too few to estimate how many categories it has"):
+        go_on(root, later=root / "few", n_novel="auto")
+    assert not (root / "run2").exists()
+
+
+def test_auto_among_images_of_found_categories_stops_since_nothing_is_new(frozen):
+    paint(frozen / "same", "green", "white", each=20, seed=5)
+    with pytest.raises(UserError, match=r"n_novel auto: .* probably nothing new in it; .* say for how many"):
+        go_on(frozen, later=frozen / "same", n_novel="auto")
+    assert not (frozen / "run2").exists()
+
+
+def test_auto_is_the_only_word(root):
+    with pytest.raises(UserError, match="n_novel 'many': it has to be a whole number, or auto to estimate it"):
+        go_on(root, n_novel="many")
+
+
+# Moved runs and emptied folders
+
+
+def test_a_grown_run_that_moved_is_resumed_reported_judged_and_grown_again(root):
+    go_on(root, n_novel=1)
+    shutil.rmtree(root / "run")
+    (root / "run2").rename(root / "elsewhere")
+    assert report(root / "elsewhere", device="cpu", reporter=Reporter(quiet=True)).exists()
+    (root / "truth.csv").write_text("image,label\nblack0.png,black\n")
+    assess(root / "elsewhere", root / "truth.csv", device="cpu", reporter=Reporter(quiet=True))
+    paint(root / "third", "white", seed=5)
+    found = go_on(root, run="elsewhere", out="run3", later=root / "third", n_novel=1)
+    assert found.result["novel"] == ["novel-04"]
+
+
+def test_an_unfinished_grown_run_that_moved_goes_on(root, monkeypatch):
+    whole = go_on(root, out="whole")
+    with monkeypatch.context() as patch:
+        patch.setattr(Supervised, "step", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(Interrupted):
+            go_on(root)
+    (root / "run2").rename(root / "elsewhere")
+    assert same_result(whole, newfound.resume(root / "elsewhere", verbose=False))
+
+
+def test_a_folder_that_was_emptied_is_like_one_that_is_gone(frozen):
+    whole = go_on(frozen)
+    for path in (*(frozen / "known").rglob("*.png"), *(frozen / "pile").glob("*.png")):
+        path.unlink()
+    assert same_result(whole, go_on(frozen, out="alone"))
