@@ -101,6 +101,11 @@ def grow(
             check_numbers(seed, threads)
             check_free(folder)
             method, model = get_method(old.settings.method)(old.settings), load_model(old.model_folder())
+            if model.method != old.settings.method:
+                raise UserError(
+                    f"the settings of the run {run} are of {old.settings.method}, and its model was made by "
+                    f"{model.method}: one of them was changed; grow the run as it was, or start a new one"
+                )
             method.check_weights({}, features=False, cache=place)
             gathered = gather(old, model, Path(corrected) if corrected else None, dict(moved or {}))
             source = Source(

@@ -17,6 +17,7 @@ from safetensors.numpy import load_file, save_file
 import newfound
 from newfound import UserError
 from newfound.cli import main as cli
+from newfound.config.mapping import to_mapping
 from newfound.data.grown import Known
 from newfound.data.remembered import RememberedStore
 from newfound.data.store import ImageStore
@@ -25,6 +26,7 @@ from newfound.methods.parts.supervised import Supervised
 from newfound.model import load_model
 from newfound.nets import efficientnet
 from newfound.ours import mark
+from newfound.plan.recipe import resolve_settings
 from newfound.progress import Reporter
 from newfound.runs.again import report
 from newfound.runs.assess import assess
@@ -389,6 +391,37 @@ def test_runs_of_data_sets_and_of_features_are_refused(root, source):
     sentence = "data set digits, whose pile is all there is" if name == "dataset" else "was made of features"
     with pytest.raises(UserError, match=sentence):
         go_on(root)
+
+
+def test_a_run_whose_settings_are_of_another_method_is_refused(root):
+    path = root / "run" / "settings.yaml"
+    content = yaml.safe_load(path.read_text())
+    other = to_mapping(resolve_settings("simclr", "simclr-folder", {"network": "tiny", "data.size": 16}))
+    path.write_text(yaml.safe_dump(content | {"settings": other}))
+    with pytest.raises(UserError, match=r"settings of the run .* are of simclr, and its model was made by kmeans"):
+        go_on(root)
+    assert not (root / "run2").exists()
+    path.write_text(yaml.safe_dump(content | {"settings": content["settings"] | {"method": "simclr"}}))
+    with pytest.raises(UserError, match=r"settings.yaml: there is no setting|settings of the run"):
+        go_on(root)
+
+
+@pytest.mark.parametrize(
+    ("name", "damage", "sentence"),
+    [
+        ("model/model.safetensors", lambda raw: raw[:-5] + bytes([raw[-5] ^ 1]) + raw[-4:], "its checksum differs"),
+        ("model/model.safetensors", lambda raw: raw[:40], "does not hold the weights of this model"),
+        ("result.json", lambda raw: b"{}", "does not name the known and the novel categories"),
+        ("assignments.csv", lambda raw: raw.splitlines(True)[0], "has 0 lines, and the run had 12 images"),
+    ],
+    ids=["a flipped bit", "cut off", "no result", "no assignments"],
+)
+def test_a_run_that_was_tampered_with_is_refused_before_anything_is_written(root, name, damage, sentence):
+    path = root / "run" / name
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(UserError, match=sentence):
+        go_on(root)
+    assert not (root / "run2").exists()
 
 
 @pytest.mark.parametrize("image", ["../outside.png", "/etc/passwd", "a/../../b.png"])
