@@ -235,6 +235,28 @@ def test_a_row_with_snapshots_keeps_what_its_pictures_need(tables, tmp_path, mon
     assert charts.draw_features(real, tmp_path) is charts.draw_confusion(real, {"cifar10-apl-0": {}}) is None
 
 
+def test_a_row_of_a_mixed_pile_has_old_and_new_and_is_refused_to_methods_that_take_none(tables, tmp_path):
+    rows, one, page = tables["rows"], tables["one"], tables["page"]
+    taking = {"row": "kmeans", "label": "K", "method": "kmeans", "settings": QUICK, "data": {"digits-mixed": {}}}
+    other = {"row": "dtc", "label": "D", "method": "dtc", "data": {"digits-mixed": {}}}
+    datasets = {"digits-mixed": {"title": "Digits, mixed", "dataset": "digits", "mixed": True}}
+    queue = [{"digits-mixed-kmeans": [0], "digits-mixed-dtc": [0]}]
+    content = {"datasets": datasets, "groups": {"All": [taking, other]}, "queue": queue}
+    (tmp_path / "rows.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    found = rows.read_tables(tmp_path / "rows.yaml")
+    first, second = found.jobs
+    assert one.why_not(found, first) is None
+    assert "dtc finds novel categories alone" in one.why_not(found, second)
+    record = one.run(found, first, None, "cpu", tmp_path / "run")
+    assert record["data"] == "digits"
+    part = record["unlabelled"]
+    marks = "<!-- count -->\n<!-- tables -->\n<!-- earlier -->"
+    text = page.page(found, {first.name: record}, {}, marks)
+    assert "newfound discover --dataset digits --mixed --data ROOT" in text
+    ours = f"{100 * part['accuracy']:.1f} (old {100 * part['old']:.1f}, new {100 * part['new']:.1f})"
+    assert f"| K | | {ours} | 1 |" in text
+
+
 def test_every_row_is_in_the_queue_or_a_figure_of_one_that_is(tables):
     found = tables["rows"].read_tables()
     queued = [job.name for job in found.jobs]

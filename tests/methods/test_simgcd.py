@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import functools
 
 import embeddings
 import numpy as np
@@ -244,12 +245,13 @@ def test_no_block_of_given_features_can_be_tuned(tmp_path):
 # What it is good for
 
 
-def on_digits(seeds=(0, 1), **changes):
-    """The share of a mixed pile's images that are right, over the seeds."""
+@functools.cache
+def on_digits(without=None):
+    """The share of a mixed pile's images that are right, over two seeds; with the weight of one term at 0."""
     shares = []
-    for seed in seeds:
+    for seed in (0, 1):
         reading = read_digits(seed, mixed=True)
-        settings = resolve_settings("simgcd", "simgcd-digits", {"train.epochs": 15} | changes)
+        settings = resolve_settings("simgcd", "simgcd-digits", {"train.epochs": 15} | ({without: 0} if without else {}))
         outcome = run_method(settings, reading.collection, Engine(reading.collection, torch.device("cpu"), seed=seed))
         names = [outcome.model.classes[i] for i in outcome.assignments]
         shares.append(evaluate_mixed(names, reading.answers.unlabelled, outcome.model.known)["all"])
@@ -257,7 +259,7 @@ def on_digits(seeds=(0, 1), **changes):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("term", "without"), [("distillation", 0), ("even", 0), ("supervised", 0)])
-def test_without_a_term_fewer_digits_are_right(term, without):
-    """Five points at least, of a mixed pile, on the mean of two seeds."""
-    assert on_digits() >= on_digits(**{term: without}) + 0.05
+@pytest.mark.parametrize("term", ["distillation", "even", "supervised"])
+def test_without_a_term_fewer_digits_are_right(term):
+    """Five points at least. Contrast is no such term: docs/methods/simgcd.md has figures."""
+    assert on_digits() >= on_digits(term) + 0.05
