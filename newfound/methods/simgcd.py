@@ -118,11 +118,11 @@ def is_pretrained(network: str, weights: object) -> bool:
 
 
 class Discovery(Stage):
-    """Labels for labelled images; for all that may be in the pile what their other view is given, and an even use of
-    the categories; contrast of all images. The last four terms are those of SimGCD.
+    """The four terms of SimGCD: cross-entropy of labelled images, self-distillation between two views, an even use of
+    the categories, and contrast.
 
-    In a mixed pile labelled images take part in all of that, as published. Otherwise images of the pile have the novel
-    categories alone, and labelled images, which have none of these, no part in what is for the pile.
+    In a mixed pile labelled images are distilled and spread over the categories, too, as published. Otherwise these two
+    terms are for the images of the pile, over the novel categories alone.
     """
 
     name = "train"
@@ -147,10 +147,9 @@ class Discovery(Stage):
         self.head = CosineClassifier(width, len(collection.classes) + collection.n_novel)
         self.projection = projection(width, chosen.contrast.hidden, chosen.contrast.out)
         self.sampler = mixed_sampler(collection, self.plan.batch, chosen.labelled_share)
-        self.mixed = collection.mixed
-        own = F.pad(allowed_categories(collection)[1], (first_candidate(collection), 0))
-        known = own.new_ones(collection.n_labelled, own.shape[1])
-        self.register_buffer("allowed", torch.cat([known, own]), persistent=False)
+        self.mixed, self.n_labelled = collection.mixed, collection.n_labelled
+        allowed = F.pad(allowed_categories(collection)[1], (first_candidate(collection), 0))
+        self.register_buffer("allowed", allowed, persistent=False)
         temperature = falling(chosen.teacher, self.plan.epochs, self.sampler.steps)
         self.register_buffer("temperature", torch.from_numpy(temperature).float(), persistent=False)
 
@@ -167,9 +166,10 @@ class Discovery(Stage):
         logits = self.head(features).unflatten(0, (2, -1))
         outputs = self.projection(features).unflatten(0, (2, -1))
         of_all, of_known = self._contrast(outputs, labels)
-        in_pile = slice(0 if self.mixed else first, None)
-        allowed = self.allowed[batch.index[in_pile]]
-        found = logits[:, in_pile].masked_fill(~allowed, NEVER)
+        allowed = self.allowed[batch.index[first:] - self.n_labelled]
+        if self.mixed:
+            allowed = F.pad(allowed, (0, 0, first, 0), value=True)
+        found = logits[:, -len(allowed) :].masked_fill(~allowed, NEVER)
         sharper = value_at(self.temperature, t) / self.head.temperature
         parts = {
             "supervised": F.cross_entropy(logits[:, :first].flatten(0, 1), labels.repeat(2)),
