@@ -250,7 +250,7 @@ def test_a_row_of_a_mixed_pile_has_old_and_new_and_is_refused_to_methods_that_ta
     record = one.run(found, first, None, "cpu", tmp_path / "run")
     assert record["data"] == "digits"
     part = record["unlabelled"]
-    marks = "<!-- count -->\n<!-- tables -->\n<!-- earlier -->"
+    marks = "<!-- count -->\n<!-- paper -->\n<!-- tables -->\n<!-- earlier -->"
     text = page.page(found, {first.name: record}, {}, marks)
     assert "newfound discover --dataset digits --mixed --data ROOT" in text
     ours = f"{100 * part['accuracy']:.1f} (old {100 * part['old']:.1f}, new {100 * part['new']:.1f})"
