@@ -8,14 +8,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from newfound.engine.stage import Views
+from newfound.views.crop import PadCropFlip
+from newfound.views.dropout import FeatureDropout
 
 
 @dataclass(frozen=True)
 class Twice:
     """Two views [2, n, ...] of each image, both as ``views`` makes one."""
 
-    views: Views
+    views: PadCropFlip | FeatureDropout
 
     def draw(self, generator: torch.Generator, n: int, t: Tensor) -> dict[str, Tensor]:
         return self.views.draw(generator, 2 * n, t)
