@@ -89,8 +89,9 @@ def _own(handle: int, name: str, folder: int) -> bool:
 def new_file(path: Path, within: Path | None = None) -> Iterator[BinaryIO]:
     """A file to write to, which becomes ``path`` by one rename at the end; if writing fails it is removed.
 
-    ``within`` is as in ``opened_folder``.
+    What a killed process left of it goes. ``within`` is as in ``opened_folder``.
     """
+    clear_unfinished(path.parent, glob.escape(path.name), within)
     with opened_folder(path.parent, within) as folder:
         while True:
             temporary = temporary_name(path).name

@@ -31,6 +31,13 @@ def require_memory(needed: int, what: str, remedy: str = "") -> None:
         raise UserError(f"{what} takes {size(needed)} of memory, and {size(free)} are free{remedy and f': {remedy}'}")
 
 
+def ran_out(error: BaseException) -> bool:
+    """Whether an error says that the memory was not enough: Python's, torch's on a CPU, or a GPU's."""
+    return isinstance(error, MemoryError) or any(
+        word in f"{type(error).__name__}: {error}" for word in ("OutOfMemoryError", "can't allocate memory")
+    )
+
+
 def size(number: float) -> str:
     """A number of bytes in words: 1.8 GB."""
     return f"{number / 1e9:,.1f} GB" if number >= 1e9 else f"{number / 1e6:,.0f} MB"

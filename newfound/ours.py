@@ -14,7 +14,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from newfound.files import new_file
+from newfound.files import new_file, opened_folder
 from newfound.strangers import read_small
 
 BYTES = 32
@@ -53,12 +53,18 @@ def _read_key() -> bytes:
 
 
 def _make_key() -> bytes:
+    """A new key, where there is none: one that cannot be read now is not lost, and two processes keep one of theirs."""
+    import fcntl
+
     try:
         path = key_file()
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with new_file(path) as file:
-            os.fchmod(file.fileno(), 0o600)
-            file.write(secrets.token_bytes(BYTES))
+        with opened_folder(path.parent) as folder:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            if not path.exists() or path.stat().st_size != BYTES:
+                with new_file(path) as file:
+                    os.fchmod(file.fileno(), 0o600)
+                    file.write(secrets.token_bytes(BYTES))
     except (OSError, RuntimeError):
         return b""
     return _read_key()

@@ -53,13 +53,16 @@ def _check(found: os.stat_result, path: Path, most: int | None) -> os.stat_resul
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The plain values in JSON text, without huge numbers or lists nested more than DEEPEST deep."""
+    """The plain values in JSON text, without huge numbers or lists nested more than DEEPEST deep. Bytes are taken for
+    UTF-8; those that are not are kept, as in names of files."""
+    if isinstance(text, bytes):  # json would take UTF-16, and halves of characters
+        text = text.decode("utf-8", errors="surrogateescape")
     try:
         content = json.loads(text, parse_int=_whole)
     except RecursionError:
         raise ValueError(_too_deep()) from None
     _require_shallow(content)
-    if ("\\u" if isinstance(text, str) else b"\\u") in text:  # type: ignore[operator]
+    if "\\u" in text:
         _require_whole_characters(content)
     return content
 
@@ -70,11 +73,13 @@ def parse_yaml(text: str) -> Any:
         raise ValueError(f"it has {len(text):,} characters, and {SMALL:,} are read at most")
     try:
         content = yaml.load(text, Loader=_Plain)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, OverflowError) as error:  # the latter of a number to the base of 60
         raise ValueError(" ".join(str(error).split())) from None
     except RecursionError:
         raise ValueError(_too_deep()) from None
     _require_shallow(content)
+    if "\\u" in text or "\\U" in text:
+        _require_whole_characters(content)
     return content
 
 
@@ -87,8 +92,11 @@ class _Plain(yaml.SafeLoader):
     }
 
     def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            _refuse("an alias", self.peek_event())
+        event = self.peek_event()
+        if isinstance(event, yaml.AliasEvent):
+            _refuse("an alias", event)
+        if tag := getattr(event, "tag", None):
+            _refuse(f"the tag {tag[:60]}", event)
         return super().compose_node(parent, index)
 
     def construct_int(self, node: Any) -> int:
@@ -96,16 +104,12 @@ class _Plain(yaml.SafeLoader):
             _refuse(f"a number of more than {DIGITS} digits", node)
         return int(self.construct_yaml_int(node))
 
-    def construct_other(self, node: Any) -> NoReturn:
-        _refuse(f"the tag {node.tag[:60]}", node)
-
 
 _Plain.yaml_constructors = {
     f"tag:yaml.org,2002:{name}": yaml.SafeLoader.yaml_constructors[f"tag:yaml.org,2002:{name}"]
     for name in ("null", "bool", "float", "str", "seq", "map")
 }
 _Plain.add_constructor("tag:yaml.org,2002:int", _Plain.construct_int)
-_Plain.add_constructor(None, _Plain.construct_other)
 
 
 def _refuse(what: str, where: Any) -> NoReturn:

@@ -19,8 +19,13 @@ def every_case():
     return bool(os.environ.get("NEWFOUND_RECORD"))
 
 
+TRIED: dict[str, dict[str, tuple[int, int]]] = {}
+"""How many cases of each section and row were tried in this process, and how many were bad."""
+
+
 def note(section, row, tried, bad):
-    """Add a line to the record that docs/security.md is made from, where one is being made."""
+    """Count cases; where the record is being made that docs/security.md is made from, add them to it."""
+    TRIED.setdefault(section, {})[row] = (tried, bad)
     if not every_case():
         return
     with open(RECORD, "a+") as file:

@@ -14,6 +14,7 @@ from newfound.cli.app import Stopped
 from newfound.cli.commands import app
 from newfound.cli.streams import Unwritable, discard_output, open_streams
 from newfound.errors import Diverged, UserError
+from newfound.memory import ran_out
 from newfound.process import Ending
 from newfound.progress import visible
 
@@ -78,6 +79,10 @@ def status() -> int:
     except Diverged as error:
         return _complain(str(error), 1)
     except Exception as error:
+        if ran_out(error):
+            return _complain(
+                f"the memory is not enough: take a smaller batch or data.size, or fewer images ({error})", 1
+            )
         _tell(f"{type(error).__name__}: {error}")
         raise
 

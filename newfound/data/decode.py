@@ -39,8 +39,9 @@ over and over again, anything."""
 TURNS = 2**31
 """Bytes that images of more than ``LARGE`` may take together while they are decoded; one may always."""
 
-STRIP = 256
-"""Rows of levels that are turned into 8 bits at a time: all at once took nine times the image's memory."""
+STRIP = 2**20
+"""Pixels whose levels are turned into 8 bits at a time, in whole rows: all at once took nine times the image's
+memory."""
 
 
 class _Turns:
@@ -179,7 +180,8 @@ def _rgb(image: Image.Image) -> Image.Image:
 
 def _eight_bits(image: Image.Image) -> np.ndarray:
     """Grey levels uint8 [H, W] of an image whose levels have 16 or 32 bits; ``decode`` says how."""
-    strips = [(0, top, image.width, min(top + STRIP, image.height)) for top in range(0, image.height, STRIP)]
+    rows = max(1, STRIP // image.width)
+    strips = [(0, top, image.width, min(top + rows, image.height)) for top in range(0, image.height, rows)]
     found = np.empty((image.height, image.width), np.uint8)
     # PNG and PGM have no 32-bit images: what Pillow hands over as such are images of 16 bits.
     if image.mode.startswith("I;16") or (image.mode == "I" and image.format in ("PNG", "PPM")):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import glob
 import gzip
 import os
 import re
@@ -21,7 +22,7 @@ from typing import IO, BinaryIO, NoReturn
 
 from newfound.data.transfer import megabytes
 from newfound.errors import UserError
-from newfound.files import sync
+from newfound.files import clear_unfinished, held_folder, opened_folder
 from newfound.progress import Progress, Reporter
 
 MOST_BYTES = 2_000_000_000
@@ -75,23 +76,23 @@ def unpack(
     out of the folder or comes twice, or with which there are more bytes or members than allowed, refuses the archive.
     Owners, times and permissions are not taken from the archive.
     """
-    destination, temporary = to / folder, to / f".{folder}.unpacking"
+    destination = to / folder
     require_free(destination)
-    if temporary.exists():  # a call that was killed left it
-        shutil.rmtree(temporary)
-    temporary.mkdir()
-    try:
-        with archive.open("rb") as file:
-            task = reporter.task(f"unpacking {archive.name}", megabytes(archive.stat().st_size), "MB")
-            with task as shown:
-                _Unpacking(archive, file, shown, folder, temporary, most_bytes, most_members).run()
-        if not (temporary / folder).is_dir():
-            raise UserError(f"{str(archive)!r} is not used: it has no folder {folder!r}")
-        require_free(destination)
-        os.rename(temporary / folder, destination)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-    sync(to)
+    clear_unfinished(to, glob.escape(folder))
+    with opened_folder(to) as above, held_folder(destination, above) as (name, _):
+        temporary = to / name
+        try:
+            with archive.open("rb") as file:
+                task = reporter.task(f"unpacking {archive.name}", megabytes(archive.stat().st_size), "MB")
+                with task as shown:
+                    _Unpacking(archive, file, shown, folder, temporary, most_bytes, most_members).run()
+            if not (temporary / folder).is_dir():
+                raise UserError(f"{str(archive)!r} is not used: it has no folder {folder!r}")
+            require_free(destination)
+            os.rename(temporary / folder, destination)
+        finally:
+            shutil.rmtree(temporary, ignore_errors=True)
+        os.fsync(above)
     return destination
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from newfound.data.store import ImageStore
 from newfound.errors import UserError
-from newfound.files import write_bytes
+from newfound.files import clear_unfinished, write_bytes
 from newfound.progress import Progress, Reporter
 from newfound.strangers import require_regular
 from newfound.tensors import pack, read_tensors
@@ -183,6 +183,7 @@ class Kept:
         path = self.folder / f"{hashlib.blake2b(digests.tobytes(), digest_size=16).hexdigest()}.safetensors"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            clear_unfinished(self.folder)
             write_bytes(path, content)
         except OSError as error:
             self.reporter.warn(f"features cannot be kept in {self.folder}: {error.strerror}")

@@ -6,6 +6,7 @@ import math
 import time
 import zlib
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from newfound.engine.device import fastest_kernels, precision
 from newfound.engine.features import read_features
 from newfound.engine.metrics import Metrics
 from newfound.engine.optimiser import build_optimiser, pack_optimiser, unpack_optimiser
+from newfound.engine.room import require_room
 from newfound.engine.schedule import learning_rates, value_at
 from newfound.engine.signals import StopSignals
 from newfound.engine.snapshots import Snapshots
@@ -149,7 +151,8 @@ class Training:
         order = stage.sampler.epoch(engine.generator(stage.name, epoch, "batches"))
         inputs = engine.train_images if stage.inputs is None else stage.inputs
         for index, images in inputs.batches(order[first:]):
-            self.step(index, images)
+            with require_room(engine.device, stage.settings_key) if self.done == self.first else nullcontext():
+                self.step(index, images)
             self.done += 1
             self.summed += 1
             figures = self._log(epoch) if self.done % engine.log_every == 0 or self.done % self.steps == 0 else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import sys
 from collections import Counter
@@ -24,7 +23,7 @@ from newfound.engine.device import pick_device
 from newfound.engine.features import read_features
 from newfound.engine.frozen import Kept, recalled_features
 from newfound.errors import UserError
-from newfound.files import clear_unfinished, new_file
+from newfound.files import new_file
 from newfound.methods import get_method
 from newfound.model import Model, load_model
 from newfound.progress import Reporter
@@ -200,7 +199,6 @@ def write_table(out: Path, given: Sequence[Path], found: Iterator[Prediction], h
             yield one
 
     real = Path(os.path.realpath(out))  # through a link, which stays one
-    clear_unfinished(real.parent, glob.escape(real.name))
     with new_file(real) as file:
         for text in as_tables(header, counted()):
             file.write(text.encode("utf-8", errors="surrogateescape"))

@@ -41,7 +41,9 @@ def test_an_image_too_large_for_the_free_memory_says_so(tmp_path, monkeypatch):
         decode(tmp_path / "large.png", 32)
 
 
-def test_levels_in_strips_are_those_of_the_whole(tmp_path):
+@pytest.mark.parametrize("pixels", [1, 5_000, 2**20])
+def test_levels_in_strips_are_those_of_the_whole(tmp_path, monkeypatch, pixels):
+    monkeypatch.setattr(decoding, "STRIP", pixels)
     levels = np.random.default_rng(0).normal(size=(700, 700)).astype(np.float32)
     levels[3, 4] = np.nan
     Image.fromarray(levels).save(tmp_path / "levels.tif")

@@ -318,8 +318,8 @@ def test_a_full_disk_passes_on_and_leaves_nothing(tmp_path, to, monkeypatch):
 
 
 def test_what_a_killed_call_left_is_cleared_away(tmp_path, to):
-    (to / ".toy.unpacking" / "toy").mkdir(parents=True)
-    (to / ".toy.unpacking" / "toy" / "a").write_bytes(b"half")
+    (to / ".toy.0007abcd.writing" / "toy").mkdir(parents=True)
+    (to / ".toy.0007abcd.writing" / "toy" / "a").write_bytes(b"half")
     unpack(good(tmp_path, "zip"), "toy", to, reporter=QUIET)
     assert os.listdir(to) == ["toy"]
     assert (to / "toy" / "a").read_bytes() == b"one"

@@ -7,7 +7,7 @@ import sys
 
 import numpy as np
 import pytest
-from hostile_files import TINY, every_case, everything, note
+from hostile_files import TINY, TRIED, every_case, everything, note
 from PIL import Image
 
 from newfound.cli import main as cli
@@ -125,3 +125,12 @@ def pytest_runtest_logreport(report):
 def pytest_sessionfinish(session):
     for module, failed in _outcomes.items():
         note("inputs", NAMES[module], len(failed), sum(failed))
+
+
+def pytest_terminal_summary(terminalreporter):
+    for section, rows in TRIED.items():
+        tried, bad = (sum(row[i] for row in rows.values()) for i in (0, 1))
+        terminalreporter.write_line(f"{section}: {bad} bad of {tried} tried")
+        if section == "faults":
+            for name, (tried, bad) in rows.items():
+                terminalreporter.write_line(f"  {name}: {bad} bad of {tried}")

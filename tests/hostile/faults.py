@@ -1,6 +1,7 @@
 """A command in a process of its own that meets one fault: before its nth operation on files below a folder it is
-killed, or the disk has an error, or is full from then on."""
+killed, or the disk has an error, or is full from then on; or its nth file there cannot be read."""
 
+import builtins
 import errno
 import io
 import os
@@ -9,7 +10,7 @@ import sys
 import time
 import traceback
 
-FAULTS = ("kill", "EIO", "ENOSPC")
+FAULTS = ("kill", "EIO", "ENOSPC", "EIO on reading")
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 EVENTS = {"os.rename", "os.remove", "os.rmdir", "os.mkdir", "os.link", "os.symlink", "os.truncate"}
 LONGEST = 120
@@ -17,7 +18,7 @@ LONGEST = 120
 
 
 class Counted(io.FileIO):
-    """A file whose writes are operations too."""
+    """A file that is written to, and whose writes are operations too."""
 
     def write(self, data):
         operation("write")
@@ -29,13 +30,13 @@ class Counted(io.FileIO):
 
 
 class State:
-    root, at, fault, done, raised = "", None, None, 0, False
+    root, at, fault, done, read = "", None, None, 0, 0
 
 
 def operation(kind):
     """One more operation on a file; the fault comes before it."""
     number, State.done = State.done, State.done + 1
-    if State.at is None or number < State.at:
+    if State.at is None or number < State.at or State.fault == "EIO on reading":
         return
     if State.fault == "kill":
         os.kill(os.getpid(), signal.SIGKILL)
@@ -45,20 +46,30 @@ def operation(kind):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
+def reading():
+    """One more file that is opened to be read."""
+    number, State.read = State.read, State.read + 1
+    if State.fault == "EIO on reading" and number == State.at:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def _within(path):
+    """Whether an operation on such a path counts; relative names are those below a handle."""
+    if not isinstance(path, str | bytes | os.PathLike):
+        return False
+    path = os.fsdecode(path)
+    return not path.startswith("/") or path.startswith(State.root)
+
+
 def _hook(event, args):
-    if event not in EVENTS and event != "open":
-        return
-    path = args[0]
-    if event == "open" and not (isinstance(args[2], int) and args[2] & WRITES):
-        return
-    if isinstance(path, str | bytes):
-        path = os.fsdecode(path)
-        if not path.startswith("/") or path.startswith(State.root):  # relative names are those below a handle
-            operation(event)
+    if event in EVENTS and _within(args[0]):
+        operation(event)
+    if event == "open" and _within(args[0]) and isinstance(args[2], int):
+        operation("open") if args[2] & WRITES else reading()
 
 
 def _install():
-    real_fsync, real_fdopen = os.fsync, os.fdopen
+    real_fsync, real_fdopen, real_open = os.fsync, os.fdopen, io.open
 
     def fsync(handle):
         operation("fsync")
@@ -66,6 +77,13 @@ def _install():
 
     def fdopen(handle, mode="r", *more, **options):
         return io.BufferedWriter(Counted(handle, "wb")) if mode == "wb" else real_fdopen(handle, mode, *more, **options)
+
+    def opened(file, mode="r", *more, opener=None, **options):
+        if mode[0] not in "wax" or "+" in mode or not _within(file):
+            return real_open(file, mode, *more, opener=opener, **options)
+        raw = io.BufferedWriter(Counted(file, mode.replace("t", "").rstrip("b") + "b", opener=opener))
+        names = ("encoding", "errors", "newline")
+        return raw if "b" in mode else io.TextIOWrapper(raw, **{name: options.get(name) for name in names})
 
     from newfound import files
 
@@ -76,12 +94,14 @@ def _install():
         return exchange(*names)
 
     os.fsync, os.fdopen, files._exchange = fsync, fdopen, exchanged
+    builtins.open = io.open = opened
     sys.addaudithook(_hook)
 
 
 def run(call, root, at=None, fault=None):
-    """Run ``call`` in a child: its status, what it wrote on standard error, and how many operations there were."""
-    told, counted = os.path.join(root, "..", "told"), os.path.join(root, "..", "counted")
+    """Run ``call`` in a child: its status, what it wrote on standard error, and how many operations there were and how
+    many files were read."""
+    told, counted = (os.path.join(os.path.dirname(root), name) for name in ("told", "counted"))
     sys.stdout.flush()
     pid = os.fork()
     if pid == 0:
@@ -92,7 +112,7 @@ def run(call, root, at=None, fault=None):
             os.dup2(error, 1)
             sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), write_through=True)
             sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), write_through=True)
-            State.root, State.at, State.fault, State.done = str(root), at, fault, 0
+            State.root, State.at, State.fault, State.done, State.read = str(root), at, fault, 0, 0
             _install()
             status = call()
         except BaseException:
@@ -100,7 +120,7 @@ def run(call, root, at=None, fault=None):
         finally:
             State.at = None
             with open(counted, "w") as file:
-                file.write(str(State.done))
+                file.write(f"{State.done} {State.read}")
             os._exit(status or 0)
     ended = time.monotonic() + LONGEST
     while time.monotonic() < ended:
@@ -111,11 +131,11 @@ def run(call, root, at=None, fault=None):
     else:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        return "hangs", "", 0
+        return "hangs", "", (0, 0)
     with open(told, errors="replace") as file:
         text = file.read()
-    number = 0
+    numbers = (0, 0)
     if os.WIFEXITED(status):
         with open(counted) as file:
-            number = int(file.read())
-    return os.waitstatus_to_exitcode(status), text, number
+            numbers = tuple(map(int, file.read().split()))
+    return os.waitstatus_to_exitcode(status), text, numbers

@@ -7,6 +7,7 @@ import shutil
 import sys
 
 import faults
+import numpy as np
 import pytest
 import torch
 from hostile_files import TINY_WORDS as WORDS
@@ -14,8 +15,12 @@ from hostile_files import every_case, everything, note
 from safetensors.torch import load_file
 
 from newfound.cli import main as cli
+from newfound.data.cache import decode_cached
+from newfound.data.folder import list_images
+from newfound.engine.frozen import frozen_features
 from newfound.errors import UserError
 from newfound.files import TEMPORARY
+from newfound.progress import Reporter
 from newfound.runfolder import Run
 from newfound.together import JOURNAL
 
@@ -31,6 +36,7 @@ def command(*words):
 def require_works(call, root):
     status, told, _ = faults.run(call, root)
     assert status == 0, told
+    return told
 
 
 def require_nothing_left(root):
@@ -167,8 +173,63 @@ class Save(Case):
         require_works(self.words(), self.root)
 
 
+class Cache(Case):
+    """Decoded images are read where the cache has rotted, and are made anew."""
+
+    def prepare(self):
+        shutil.rmtree(self.root, ignore_errors=True)
+        shutil.copytree(self.made / "cache", self.root / "cache")
+        for path in (self.root / "cache").glob("images-*/pixels.bin"):
+            path.write_bytes(path.read_bytes()[::-1])
+
+    def words(self):
+        def call():
+            images = decode_cached(self.files(), 8, cache=self.root / "cache", reporter=Reporter()).images
+            return 0 if images.fingerprint() == self.expected() else 90
+
+        return call
+
+    def files(self):
+        return [path for name in ("known", "pile") for path in list_images(self.made / name)]
+
+    def expected(self):
+        return decode_cached(self.files(), 8, cache=None, reporter=Reporter(quiet=True)).images.fingerprint()
+
+    def check(self):
+        require_works(self.words(), self.root)
+        told = require_works(self.words(), self.root)
+        assert "warning" not in told, told
+
+
+class Features(Cache):
+    """Features of a network that does not learn, of which the cache has some, and one file that has rotted."""
+
+    def prepare(self):
+        shutil.rmtree(self.root, ignore_errors=True)
+        self.features(range(4))
+        good = set(self.root.rglob("*.safetensors"))
+        self.features(range(8))
+        for path in set(self.root.rglob("*.safetensors")) - good:
+            path.write_bytes(path.read_bytes()[:-1] + b"x")
+
+    def features(self, rows, cache="cache", reporter=None):
+        images = decode_cached(self.files(), 8, cache=None, reporter=Reporter(quiet=True)).images.take(np.array(rows))
+        options = {"identity": "flat", "cache": self.root / cache if cache else None}
+        reporter, network = reporter or Reporter(quiet=True), torch.nn.Flatten()
+        return frozen_features(network, images, torch.device("cpu"), reporter, of=network, **options)
+
+    def words(self):
+        def call():
+            rows = range(len(self.files()))
+            found = self.features(rows, reporter=Reporter())
+            return 0 if torch.equal(found, self.features(rows, cache=None)) else 90
+
+        return call
+
+
 CASES = {"discover": Discover, "resume": Resume, "report": Report, "evaluate": Evaluate}
 CASES |= {"export": Export, "predict --out": Predict, "save": Save}
+CASES |= {"cache of images": Cache, "cache of features": Features}
 
 
 def tried(case, fault, at):
@@ -188,10 +249,11 @@ def tried(case, fault, at):
 
 
 def operations(case):
+    """How many operations the command has, and how many files it reads."""
     case.prepare()
-    status, told, number = faults.run(case.words(), case.root)
+    status, told, numbers = faults.run(case.words(), case.root)
     assert status == 0, told
-    return number
+    return numbers
 
 
 @pytest.mark.slow
@@ -200,12 +262,12 @@ def operations(case):
 def test_no_fault_before_any_operation_loses_anything(made_once, tmp_path, name):
     """Before a few operations chosen by a seed; `make security` tries all of them."""
     case = CASES[name](made_once, tmp_path)
-    number = operations(case)
+    written, read = operations(case)
     for fault in faults.FAULTS:
+        number = read if fault == "EIO on reading" else written
         some = range(number) if every_case() else sorted(random.Random(fault).sample(range(number), min(6, number)))
         bad = [told for at in some if (told := tried(case, fault, at))]
         note("faults", f"{name}, {fault}", len(some), len(bad))
-        print(f"{name}: {len(bad)} bad of {len(some)} tried, {fault}")
         assert bad == []
 
 
@@ -213,7 +275,7 @@ def test_no_fault_before_any_operation_loses_anything(made_once, tmp_path, name)
 def test_a_kill_before_some_operations_loses_nothing(made_once, tmp_path, name):
     """The same for a few operations, quickly."""
     case = CASES[name](made_once, tmp_path)
-    number = operations(case)
+    number, _ = operations(case)
     assert number > 8, "operations are counted"
     assert [told for at in range(1, number, 5) if (told := tried(case, "kill", at))] == []
 
@@ -228,7 +290,7 @@ def test_a_fault_that_is_not_handled_is_seen(made_once, tmp_path, monkeypatch):
     monkeypatch.setattr("newfound.runfolder.change_together", one_by_one)
     monkeypatch.setattr("pathlib.Path.write_bytes", _counted_write)
     case = Evaluate(made_once, tmp_path)
-    number = operations(case)
+    number, _ = operations(case)
     assert [told for at in range(number) if (told := tried(case, "kill", at))] != []
 
 

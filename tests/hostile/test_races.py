@@ -8,14 +8,16 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import yaml
 from hostile_files import TINY_WORDS, everything
 
+from newfound import ours
 from newfound.errors import UserError
 from newfound.files import new_directory
-from newfound.ours import key_file
+from newfound.ours import key_file, mark
 from newfound.runfolder import Run, check_free, claimed
 from newfound.together import JOURNAL, change_together, finish_change
 
@@ -217,6 +219,37 @@ def test_a_journal_from_a_stranger_moves_nothing_but_what_was_being_written(tmp_
 def test_the_key_that_marks_one_s_own_runs_is_readable_by_nobody_else(finished):
     assert key_file().stat().st_mode & 0o077 == 0
     assert Run.open(finished / "run").ours
+
+
+def test_a_key_that_cannot_be_read_now_is_not_replaced(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    before = mark("a")
+    monkeypatch.setattr(ours, "read_small", lambda *_: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+    assert mark("a") is None
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert mark("a") == before
+
+
+def test_processes_that_make_the_key_at_once_have_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr(ours, "_read_key", _late(ours._read_key))
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(mark, ["a"] * 4))) == 1
+
+
+def _late(read):
+    """As a process reads that looks just before another has made the key."""
+    barrier, first = threading.Barrier(4), threading.local()
+
+    def late():
+        found = read()
+        if not hasattr(first, "done"):
+            first.done = True
+            barrier.wait()
+        return found
+
+    return late
 
 
 @pytest.mark.parametrize("change", ["another call", "another mark", "no mark", "a list", "no ASCII"])

@@ -133,6 +133,9 @@ def test_every_damage_to_the_weights_is_a_sentence(saved):
         "wrong shape": lambda: save_file(tensors | {"head.bias": torch.zeros(7)}, path),
         "no number": lambda: save_file(tensors | {"head.bias": torch.tensor([0.0, float("nan"), 0.0])}, path),
         "infinite": lambda: save_file(tensors | {"head.bias": torch.tensor([0.0, float("inf"), 0.0])}, path),
+        "infinite in 32 bits": lambda: save_file(
+            tensors | {"head.bias": torch.tensor([0, 1e300, 0], dtype=torch.float64)}, path
+        ),
         "a byte changed": lambda: path.write_bytes(content[:-9] + bytes([content[-9] ^ 1]) + content[-8:]),
         "a folder": lambda: (path.unlink(), path.mkdir()),
     }

@@ -1,0 +1,39 @@
+"""A step of training that does not fit into the memory ends in a sentence before it takes all there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from newfound.errors import UserError
+from newfound.memory import SHARE, free_memory, size
+
+
+@contextmanager
+def require_room(device: torch.device, key: str) -> Iterator[None]:
+    """While entered, what is kept for the backward pass on a CPU is counted: a UserError once it is more than its share
+    of what was free before. ``key`` names the plan in the settings."""
+    if device.type != "cpu":
+        yield
+        return
+    free = free_memory()
+    kept: dict[int, int] = {}
+    total = 0
+
+    def keep(tensor: Tensor) -> Tensor:
+        nonlocal total
+        storage = tensor.untyped_storage()
+        total += storage.nbytes() - kept.get(storage.data_ptr(), 0)
+        kept[storage.data_ptr()] = storage.nbytes()
+        if total > SHARE * free:
+            raise UserError(
+                f"a step of training takes more than {size(SHARE * free)} of memory, and {size(free)} were free: "
+                f"start a new run with a smaller {key}.batch or data.size, or go on where more is free"
+            )
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        yield

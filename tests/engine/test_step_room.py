@@ -1,0 +1,80 @@
+"""A step of training that the memory is not enough for ends in a sentence, and counting it changes nothing."""
+
+import contextlib
+import resource
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hostile_files import TINY
+from PIL import Image
+from torch import nn
+
+from newfound import discover
+from newfound.engine import room
+from newfound.errors import UserError
+
+CPU = torch.device("cpu")
+
+
+def test_what_is_kept_for_the_backward_pass_is_counted_once(monkeypatch):
+    net = nn.Sequential(nn.Linear(100, 1000), nn.ReLU(), nn.ReLU(), nn.Linear(1000, 1))
+    images = torch.randn(2500, 100)  # 1 MB; each layer of 1,000 gives out 10 MB, the first of which is not kept
+    with room.require_room(CPU, "stage1"):
+        net(images).sum().backward()
+    monkeypatch.setattr(room, "free_memory", lambda: int(23e6 / room.SHARE))
+    with room.require_room(CPU, "stage1"):
+        net(images).sum().backward()
+    monkeypatch.setattr(room, "free_memory", lambda: int(20e6 / room.SHARE))
+    words = r"more than 20 MB of memory, and 25 MB were free: .*smaller stage1\.batch"
+    with pytest.raises(UserError, match=words), room.require_room(CPU, "stage1"):
+        net(images).sum().backward()
+
+
+@pytest.fixture
+def trees(tmp_path):
+    random = np.random.default_rng(0)
+    for i in range(12):
+        folder = tmp_path / ("known" if i < 6 else "pile") / ("ab"[i % 2] if i < 6 else "")
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(random.integers(0, 255, (8, 8, 3), dtype=np.uint8)).save(folder / f"{i}.png")
+    return tmp_path / "known", tmp_path / "pile"
+
+
+def options(tmp_path, **more):
+    return {"n_novel": 2, "method": "kmeans", "cache": tmp_path / "cache", "settings": TINY | more}
+
+
+def test_a_run_whose_step_does_not_fit_says_so(trees, tmp_path, monkeypatch):
+    monkeypatch.setattr(room, "free_memory", lambda: 10**5)
+    with pytest.raises(UserError, match=r"a smaller stage1\.batch or data\.size"):
+        discover(*trees, out=tmp_path / "run", **options(tmp_path))
+
+
+def test_counting_changes_no_figure(trees, tmp_path, monkeypatch):
+    counted = discover(*trees, out=tmp_path / "counted", **options(tmp_path))
+    monkeypatch.setattr("newfound.engine.loop.require_room", lambda *_: contextlib.nullcontext())
+    plain = discover(*trees, out=tmp_path / "plain", **options(tmp_path))
+    for name in ("metrics.jsonl", "assignments.csv", "model/model.safetensors"):
+        assert (counted.folder / name).read_bytes() == (plain.folder / name).read_bytes(), name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [256, 1024])
+def test_settings_that_do_not_fit_end_in_a_sentence_before_the_memory_is_full(trees, tmp_path, size):
+    """One batch of 12 images: of 256 pixels 700 MB, which fit into 4 GB, and of 1,024 pixels sixteen times that."""
+    most = 4 * 2**30
+    words = ["--labelled", trees[0], "--unlabelled", trees[1], "--novel", 2, "--method", "kmeans"]
+    for name, value in (TINY | {"data.size": size, "stage1.batch": 12, "stage1.epochs": 1}).items():
+        words += ["--set", f"{name}={value}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "newfound", "discover", *map(str, words), "--out", tmp_path / "run"],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most)),
+    )
+    assert "Traceback" not in done.stderr
+    assert done.returncode == (0 if size == 256 else 2), done.stderr
+    assert size == 256 or "a smaller stage1.batch or data.size" in done.stderr
