@@ -122,8 +122,10 @@ def _label(value: Any) -> int | str | None:
     """A label as a whole number or a string; None if it says that the category is unknown."""
     if type(value).__module__.startswith("pandas.") and type(value).__name__ in ("NAType", "NaTType"):
         return None
-    if value is None or isinstance(value, str):
-        return None if value is None else str(value)
+    if value is None or value is np.ma.masked:
+        return None
+    if isinstance(value, str):
+        return str(value)
     if isinstance(value, float | np.floating):
         if np.isnan(value):
             return None

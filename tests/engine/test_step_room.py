@@ -5,11 +5,9 @@ import resource
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 import torch
-from hostile_files import TINY
-from PIL import Image
+from hostile_files import TINY, make_trees
 from torch import nn
 
 from newfound import discover
@@ -35,11 +33,7 @@ def test_what_is_kept_for_the_backward_pass_is_counted_once(monkeypatch):
 
 @pytest.fixture
 def trees(tmp_path):
-    random = np.random.default_rng(0)
-    for i in range(12):
-        folder = tmp_path / ("known" if i < 6 else "pile") / ("ab"[i % 2] if i < 6 else "")
-        folder.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(random.integers(0, 255, (8, 8, 3), dtype=np.uint8)).save(folder / f"{i}.png")
+    make_trees(tmp_path)
     return tmp_path / "known", tmp_path / "pile"
 
 

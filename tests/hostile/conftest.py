@@ -1,14 +1,11 @@
 """A finished run of folders of images, as a stranger may send one, and a command that is run in this process."""
 
-import csv
 import random
 import shutil
 import sys
 
-import numpy as np
 import pytest
-from hostile_files import TINY, TRIED, every_case, everything, note
-from PIL import Image
+from hostile_files import TRIED, every_case, everything, finished_run, note
 
 from newfound.cli import main as cli
 
@@ -45,29 +42,10 @@ def newfound(monkeypatch, capsys):
     return Command(monkeypatch, capsys)
 
 
-def picture(path, seed, colour):
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pixels = np.clip(np.random.default_rng(seed).normal(colour, 40, (8, 8, 3)), 0, 255).astype(np.uint8)
-    Image.fromarray(pixels).save(path)
-
-
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory):
     """The folders of a finished run, and the run."""
-    folder = tmp_path_factory.mktemp("finished")
-    for i in range(4):
-        picture(folder / "known" / "red" / f"{i}.png", i, (220, 30, 30))
-        picture(folder / "known" / "blue" / f"{i}.png", 10 + i, (30, 30, 220))
-        picture(folder / "pile" / f"{i}.png", 20 + i, (30, 220, 30))
-        picture(folder / "pile" / f"1{i}.png", 30 + i, (220, 220, 30))
-    with open(folder / "truth.csv", "w", newline="") as file:
-        rows = [(path.name, "a" if len(path.name) == 5 else "b") for path in sorted((folder / "pile").iterdir())]
-        csv.writer(file).writerows([("image", "label"), *rows])
-    from newfound import discover
-
-    out = {"out": folder / "run", "cache": folder / "cache", "method": "kmeans"}
-    discover(folder / "known", folder / "pile", n_novel=2, settings=TINY, **out)
-    return folder
+    return finished_run(tmp_path_factory.mktemp("finished"), method="kmeans")
 
 
 @pytest.fixture
