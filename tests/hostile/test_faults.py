@@ -251,6 +251,10 @@ def tried(case, fault, at):
 def operations(case):
     """How many operations the command has, and how many files it reads."""
     case.prepare()
+    before = sys.argv
+    assert case.words()() == 0  # in this process, or each child would import what it needs
+    sys.argv = before
+    case.prepare()
     status, told, numbers = faults.run(case.words(), case.root)
     assert status == 0, told
     return numbers
