@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
 from newfound.memory import require_memory
@@ -23,10 +24,38 @@ class Rotten(ValueError):
     """A file's bytes are no longer those that were written."""
 
 
+TYPES = {
+    torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
+    torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL",
+}  # fmt: skip
+"""What safetensors calls the types of tensors."""
+
+
 def pack(tensors: Mapping[str, Tensor]) -> bytes:
     """A safetensors file of these tensors, with their checksum."""
+    return b"".join(pieces(tensors))
+
+
+def pieces(tensors: Mapping[str, Tensor]) -> list[bytes | memoryview]:
+    """The same as pieces to write one after the other: of tensors on the CPU nothing is copied, which takes as long as
+    their checksum."""
     ready = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-    return save(ready, metadata={CHECKSUM: checksum(ready)})
+    header: dict[str, Any] = {"__metadata__": {CHECKSUM: checksum(ready)}}
+    found: list[bytes | memoryview] = []
+    end = 0
+    for name in sorted(ready, key=lambda name: (-ready[name].element_size(), name)):  # each where its numbers may begin
+        value, content = ready[name], _bytes_of(ready[name])
+        begin, end = end, end + content.nbytes
+        header[name] = {"dtype": TYPES[value.dtype], "shape": list(value.shape), "data_offsets": [begin, end]}
+        found.append(content)
+    text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    text += b" " * (-len(text) % 8)
+    return [len(text).to_bytes(8, "little"), text, *found]
+
+
+def _bytes_of(value: Tensor) -> memoryview:
+    found: memoryview = value.contiguous().reshape(-1).view(torch.uint8).numpy().data
+    return found
 
 
 def checksum(tensors: Mapping[str, Tensor]) -> str:
@@ -35,7 +64,7 @@ def checksum(tensors: Mapping[str, Tensor]) -> str:
     for name in sorted(tensors):
         value = tensors[name]
         found = zlib.crc32(f"{name} {value.dtype} {tuple(value.shape)}\n".encode(), found)
-        found = zlib.crc32(value.contiguous().reshape(-1).view(torch.uint8).numpy().data, found)
+        found = zlib.crc32(_bytes_of(value), found)
     return f"{found:08x}"
 
 

@@ -19,11 +19,13 @@ from newfound.errors import UserError
 from newfound.files import clear_unfinished, new_directory, remove_own
 from newfound.progress import Reporter
 from newfound.strangers import parse_json, read_small, require_regular
-from newfound.tensors import pack, read_tensors
+from newfound.tensors import pieces, read_tensors
 
 FORMAT = 2
 """Since 2 there are checksums; a run that began without them goes on all the same."""
 KEPT = 2
+BUFFER = 2**20
+"""Bytes of small tensors that are written at once."""
 NAMES = "[!.]*-" + "[0-9]" * 9
 """What the folder of a checkpoint is called, for ``glob``: STAGE-STEP."""
 
@@ -56,8 +58,8 @@ class Checkpoints:
         self.folder.mkdir(parents=True, exist_ok=True)
         with new_directory(path, self.folder.parent) as folder:
             file = folder / "tensors.safetensors"
-            # Not save_file: its error on a full disk is no OSError.
-            file.write_bytes(pack(tensors))
+            with open(file, "wb", BUFFER) as writing:  # not save_file: its error on a full disk is no OSError
+                writing.writelines(pieces(tensors))
             content = {"format": FORMAT, "stage": stage, "step": step, "bytes": file.stat().st_size, **state}
             content["crc32"] = _checksum(content)
             (folder / "state.json").write_text(json.dumps(content), encoding="utf-8")

@@ -78,10 +78,11 @@ def _install():
     def fdopen(handle, mode="r", *more, **options):
         return io.BufferedWriter(Counted(handle, "wb")) if mode == "wb" else real_fdopen(handle, mode, *more, **options)
 
-    def opened(file, mode="r", *more, opener=None, **options):
+    def opened(file, mode="r", buffering=-1, *more, opener=None, **options):
         if mode[0] not in "wax" or "+" in mode or not _within(file):
-            return real_open(file, mode, *more, opener=opener, **options)
-        raw = io.BufferedWriter(Counted(file, mode.replace("t", "").rstrip("b") + "b", opener=opener))
+            return real_open(file, mode, buffering, *more, opener=opener, **options)
+        raw = Counted(file, mode.replace("t", "").rstrip("b") + "b", opener=opener)
+        raw = io.BufferedWriter(raw, buffering if buffering > 1 else io.DEFAULT_BUFFER_SIZE)
         names = ("encoding", "errors", "newline")
         return raw if "b" in mode else io.TextIOWrapper(raw, **{name: options.get(name) for name in names})
 

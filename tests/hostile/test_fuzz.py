@@ -50,7 +50,43 @@ NAMES = [
     "head",
 ]
 mapping = st.dictionaries(st.sampled_from(NAMES), plain, max_size=5)
-odd_text = st.text(max_size=40) | st.text(alphabet="[]{}:,&*!|>-?'\"#%@`\n \t0123456789.eE+_xa", max_size=60)
+WORDS = [
+    "a: ",
+    "- ",
+    "!!float ",
+    "!!int ",
+    "!!bool ",
+    "!!null ",
+    "!!binary ",
+    "!mine ",
+    "&a ",
+    "*a",
+    "''",
+    "<<: ",
+    "? ",
+]
+WORDS += [
+    "1",
+    ":59" * 200,
+    ".5",
+    "-",
+    "0x",
+    "0b1",
+    "_",
+    ".inf",
+    "e+9",
+    '"\\ud800"',
+    '"\\U0000d800"',
+    "[",
+    "]",
+    "\n",
+    "\n  ",
+]
+odd_text = (
+    st.text(max_size=40)
+    | st.text(alphabet="[]{}:,&*!|>-?'\"#%@`\n \t0123456789.eE+_xa", max_size=60)
+    | st.lists(st.sampled_from(WORDS), max_size=12).map("".join)
+)
 
 
 def mutated(original):
