@@ -2,17 +2,20 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
 import time
 
 import pytest
+from hostile_files import TINY_WORDS, make_trees
 
 from newfound.cli import main as cli
 from newfound.cli.printing import write, write_json
 from newfound.data.cache import default_cache
 from newfound.progress import Reporter, Surviving, visible
+from newfound.runfolder import Run
 
 NEWFOUND = f"{sys.executable} -m newfound"
 
@@ -214,3 +217,74 @@ def test_a_user_without_a_home_has_no_cache_and_is_no_traceback(monkeypatch):
     monkeypatch.setattr("pathlib.Path.home", no_home)
     with pytest.raises(OSError, match=r"Not a directory|File exists"):
         default_cache().mkdir(parents=True)
+
+
+def discover_words(folder):
+    """A discover of images whose names and categories are not ASCII."""
+    make_trees(folder)
+    (folder / "known" / "red").rename(folder / "known" / "röt")
+    (folder / "pile" / "0.png").rename(folder / "pile" / "名.png")
+    trees = ["--labelled", folder / "known", "--unlabelled", folder / "pile", "--novel", "2", "--method", "kmeans"]
+    return ["discover", *map(str, trees), *TINY_WORDS, "--out", str(folder / "ruñ")]
+
+
+HOMELESS = """
+import os, pwd, sys
+def nobody(*_): raise KeyError("nobody")
+pwd.getpwuid = nobody
+for name in ("HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME"): os.environ.pop(name, None)
+from newfound.__main__ import main
+main()
+"""
+
+
+@pytest.mark.slow
+def test_a_user_without_a_home_in_the_c_locale_discovers_in_names_that_are_not_ascii(tmp_path):
+    plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    words = [sys.executable, "-c", HOMELESS, *discover_words(tmp_path)]
+    done = subprocess.run(words, capture_output=True, env=os.environ | plain)
+    assert done.returncode == 0, done.stderr
+    assert b"Traceback" not in done.stderr
+    assert "the decoded images cannot be kept in" in done.stderr.decode()
+    run = Run.open(tmp_path / "ruñ")
+    assert not run.ours
+    assert "名.png" in [row["image"] for row in run.read_assignments()]
+    assert run.read_result()["known"] == ["blue", "röt"]
+    done = subprocess.run(
+        [sys.executable, "-c", HOMELESS, "predict", str(run.folder), str(tmp_path / "pile")],
+        capture_output=True,
+        env=os.environ | plain,
+    )
+    assert "名.png" in done.stdout.decode(), done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("streams", "status"), [(">&- 2>&-", 1), ("> /dev/full", 2), ("| true", 1), ("2> /dev/full", 0)]
+)
+def test_a_run_whose_result_nobody_takes_is_kept(tmp_path, streams, status):
+    words = " ".join(map(shlex.quote, discover_words(tmp_path)))
+    found, _, told = shell(f"{NEWFOUND} {words} --json {streams}")
+    assert found == status, told
+    assert "Traceback" not in told
+    assert Run.open(tmp_path / "ruñ").finished
+    assert shell(f"{NEWFOUND} resume {shlex.quote(str(tmp_path / 'ruñ'))}")[0] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_run_that_is_asked_to_stop_twice_at_once_goes_on_where_it_was(tmp_path, number):
+    words = discover_words(tmp_path)
+    words[words.index("stage1.epochs=2")] = "stage1.epochs=2000"
+    process = subprocess.Popen([sys.executable, "-m", "newfound", *words], stderr=subprocess.PIPE, text=True)
+    run = tmp_path / "ruñ"
+    while process.poll() is None and not any(path.stat().st_size for path in run.glob("metrics.jsonl")):
+        time.sleep(0.02)
+    process.send_signal(number)
+    time.sleep(0.02)
+    process.send_signal(number)
+    told = process.communicate(timeout=120)[1]
+    assert process.returncode == 130, told
+    assert [line for line in told.splitlines() if line.startswith("newfound: ")] == told.splitlines()[-1:]
+    assert "newfound resume" in told
+    assert 1 <= len([*(run / "checkpoint").iterdir()]) <= 2
