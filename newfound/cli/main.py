@@ -80,9 +80,7 @@ def status() -> int:
         return _complain(str(error), 1)
     except Exception as error:
         if ran_out(error):
-            return _complain(
-                f"the memory is not enough: take a smaller batch or data.size, or fewer images ({error})", 1
-            )
+            return _complain(f"the memory is full: take a smaller batch or data.size, or fewer images ({error})", 1)
         _tell(f"{type(error).__name__}: {error}")
         raise
 

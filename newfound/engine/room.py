@@ -14,21 +14,23 @@ from newfound.memory import SHARE, free_memory, size
 
 @contextmanager
 def require_room(device: torch.device, key: str) -> Iterator[None]:
-    """While entered, what is kept for the backward pass on a CPU is counted: a UserError once it is more than its share
-    of what was free before. ``key`` names the plan in the settings."""
+    """While entered, what is kept for the backward pass on a CPU is counted: a UserError once that, and the gradients
+    before and after the largest layer, are more than their share of what was free before. ``key`` names the plan in the
+    settings."""
     if device.type != "cpu":
         yield
         return
     free = free_memory()
     kept: dict[int, int] = {}
-    total = 0
+    total = largest = 0
 
     def keep(tensor: Tensor) -> Tensor:
-        nonlocal total
+        nonlocal total, largest
         storage = tensor.untyped_storage()
         total += storage.nbytes() - kept.get(storage.data_ptr(), 0)
         kept[storage.data_ptr()] = storage.nbytes()
-        if total > SHARE * free:
+        largest = max(largest, storage.nbytes())
+        if total + 2 * largest > SHARE * free:
             raise UserError(
                 f"a step of training takes more than {size(SHARE * free)} of memory, and {size(free)} were free: "
                 f"start a new run with a smaller {key}.batch or data.size, or go on where more is free"

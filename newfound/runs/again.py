@@ -40,6 +40,8 @@ def report(folder: Path, *, device: str, reporter: Reporter) -> Path:
 
 
 def _keep_again(run: Run, device: str, reporter: Reporter) -> Kept:
+    if not run.ours:
+        raise UserError("this user did not make the run here, and the images that it names are not put into a page")
     model = load_model(run.folder / "model")
     reading = read_call(run.call, run.settings, reporter)
     run.remember(reading.collection)

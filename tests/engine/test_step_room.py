@@ -22,11 +22,11 @@ def test_what_is_kept_for_the_backward_pass_is_counted_once(monkeypatch):
     images = torch.randn(2500, 100)  # 1 MB; each layer of 1,000 gives out 10 MB, the first of which is not kept
     with room.require_room(CPU, "stage1"):
         net(images).sum().backward()
-    monkeypatch.setattr(room, "free_memory", lambda: int(23e6 / room.SHARE))
+    monkeypatch.setattr(room, "free_memory", lambda: int(43e6 / room.SHARE))
     with room.require_room(CPU, "stage1"):
         net(images).sum().backward()
-    monkeypatch.setattr(room, "free_memory", lambda: int(20e6 / room.SHARE))
-    words = r"more than 20 MB of memory, and 25 MB were free: .*smaller stage1\.batch"
+    monkeypatch.setattr(room, "free_memory", lambda: int(40e6 / room.SHARE))
+    words = r"more than 40 MB of memory, and 50 MB were free: .*smaller stage1\.batch"
     with pytest.raises(UserError, match=words), room.require_room(CPU, "stage1"):
         net(images).sum().backward()
 

@@ -151,6 +151,18 @@ def test_export_copies_no_file_that_only_the_run_names(newfound, finished, mine)
     assert not (finished / "sorted").exists()
 
 
+def test_a_page_that_is_made_again_shows_no_image_that_only_the_run_names(newfound, finished):
+    (finished / "run" / "report.safetensors").unlink()
+    shutil.copytree(finished / "run", finished / "own")
+    file = finished / "run" / "settings.yaml"
+    file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {"mark": None}))
+    lines = newfound.works("report", finished / "run")
+    assert any("the images that it names are not put into a page" in line for line in lines)
+    newfound.works("report", finished / "own")
+    pictures = {name: "/9j/" in (finished / name / "report.html").read_text() for name in ("own", "run")}  # JPEGs
+    assert pictures == {"own": True, "run": False}
+
+
 def test_export_copies_from_the_folder_that_the_person_names(newfound, finished, made_once):
     stranger(finished, unlabelled="/nowhere")
     newfound.works("export", finished / "run", "--to", finished / "sorted", "--pile", made_once / "pile")
