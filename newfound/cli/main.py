@@ -23,8 +23,10 @@ WRONG_CALL: tuple[type[BaseException], ...] = typer.BadParameter.__mro__[1:3]
 
 WRONG_PLACE = (
     errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ELOOP,
+    errno.EINVAL, errno.EFBIG,
 )  # fmt: skip
-"""What the file system says of a path that was given wrongly."""
+"""What the file system says of a path that was given wrongly; the last two are what strangers.py says of a file that is
+not regular, or too large."""
 
 
 FULL = errno.ENOSPC, errno.EDQUOT

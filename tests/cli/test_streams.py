@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+import torch
 from hostile_files import TINY_WORDS, make_trees
 
 from newfound.cli import main as cli
@@ -84,7 +85,12 @@ def test_a_failure_with_json_is_an_object_on_standard_output(monkeypatch, capsys
 
 
 @pytest.mark.parametrize(
-    ("error", "status"), [(KeyboardInterrupt(), 130), (cli.Diverged("lost"), 1), (OSError(28, "No space"), 2)]
+    ("error", "status"),
+    [
+        *((KeyboardInterrupt(), 130), (cli.Diverged("lost"), 1), (OSError(28, "No space"), 2), (MemoryError(), 1)),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"), 1),
+        (torch.OutOfMemoryError("CUDA out of memory"), 1),
+    ],
 )
 def test_every_kind_of_failure_is_told_in_json_with_its_status(monkeypatch, capsys, error, status):
     def fail(*_, **__):

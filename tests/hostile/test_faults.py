@@ -271,17 +271,17 @@ def operations(case):
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
+@pytest.mark.parametrize("fault", faults.FAULTS)
 @pytest.mark.parametrize("name", CASES)
-def test_no_fault_before_any_operation_loses_anything(made_once, tmp_path, name):
+def test_no_fault_before_any_operation_loses_anything(made_once, tmp_path, name, fault):
     """Before a few operations chosen by a seed; `make security` tries all of them."""
     case = CASES[name](made_once, tmp_path)
     written, read = operations(case)
-    for fault in faults.FAULTS:
-        number = read if fault == "EIO on reading" else written
-        some = range(number) if every_case() else sorted(random.Random(fault).sample(range(number), min(6, number)))
-        bad = [told for at in some if (told := tried(case, fault, at))]
-        note("faults", f"{name}, {fault}", len(some), len(bad))
-        assert bad == []
+    number = read if fault == "EIO on reading" else written
+    some = range(number) if every_case() else sorted(random.Random(fault).sample(range(number), min(6, number)))
+    bad = [told for at in some if (told := tried(case, fault, at))]
+    note("faults", f"{name}, {fault}", len(some), len(bad))
+    assert bad == []
 
 
 @pytest.mark.parametrize("name", ["evaluate", "save"])

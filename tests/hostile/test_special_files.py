@@ -238,3 +238,9 @@ def test_a_settings_file_that_says_where_to_write_is_read_as_plain_values(finish
     text = (finished / "run" / "settings.yaml").read_text()
     assert not [line for line in text.splitlines() if line.lstrip("- ").startswith(("&", "*", "!"))]
     assert yaml.safe_load(text)
+
+
+def test_a_fifo_in_the_place_of_metrics_is_a_sentence_for_resume(newfound, finished):
+    replace(finished / "run" / "metrics.jsonl", "fifo")
+    (finished / "run" / "result.json").unlink()
+    assert "metrics.jsonl: not a regular file" in newfound.refused("resume", finished / "run")
