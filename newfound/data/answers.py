@@ -11,6 +11,9 @@ from typing import NamedTuple
 from newfound.errors import UserError
 from newfound.strangers import read_small
 
+LIKE_UNKNOWN = ("", "-1", "-1.0", "nan", "none", "null", "na", "n/a", "<na>", "nat")
+"""Texts, without case and spaces, that tables and arrays of strings hold where there is no label."""
+
 
 class Row(NamedTuple):
     """One line of a table: the line's number, and the label, which may be empty."""
@@ -22,6 +25,15 @@ class Row(NamedTuple):
 def same_name(image: str) -> str:
     """The one spelling of an image's path: ``./a//b.png`` is ``a/b.png``."""
     return str(PurePosixPath(image))
+
+
+def require_a_name(row: Row, table: Path) -> None:
+    """Stop if the label of a known image is a text by which programs say that there is none."""
+    if row.label.strip().lower() in LIKE_UNKNOWN:
+        raise UserError(
+            f"{str(table)!r}, line {row.line}: the label {row.label!r} looks like one that is unknown: remove the line "
+            "if it is, or give the category another name"
+        )
 
 
 def read_table(path: Path) -> dict[str, Row]:

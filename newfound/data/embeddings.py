@@ -10,7 +10,7 @@ from tokenize import TokenError
 import numpy as np
 from numpy.lib.format import MAGIC_PREFIX
 
-from newfound.data.answers import read_table, same_name
+from newfound.data.answers import read_table, require_a_name, same_name
 from newfound.data.collection import Pool, Reading, Skipped, assemble
 from newfound.data.duplicates import leave_out_known
 from newfound.data.vectors import VectorStore
@@ -46,6 +46,8 @@ def read_embeddings(
         if name not in place:
             known = f"{str(ids)!r} has no such line" if ids else f"rows are called 0 to {len(names) - 1}"
             raise UserError(f"{str(labels)!r}, line {row.line}: image {name!r} has no features: {known}")
+        if row.label:
+            require_a_name(row, labels)
         categories[place[name]] = row.label or None
     has_label = np.array([category is not None for category in categories])
     labelled, unlabelled = np.flatnonzero(has_label), np.flatnonzero(~has_label)

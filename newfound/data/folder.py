@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from newfound.data.answers import read_table
+from newfound.data.answers import read_table, require_a_name
 from newfound.data.cache import decode_cached
 from newfound.data.collection import Pool, Reading, Skipped, assemble
 from newfound.data.duplicates import leave_out_known
@@ -163,6 +163,7 @@ def _by_table(root: Path, table: Path, listing: Listing) -> tuple[dict[str, str]
             raise UserError(f"{here}: {name!r} leads out of {str(root)!r}; write paths relative to that folder")
         if not row.label:
             raise UserError(f"{here}: image {name!r} has no label; add one or remove the line")
+        require_a_name(row, table)
     known = {name: rows[name].label for name in sorted(rows)}
     itself = os.path.realpath(table)
     others = [root / name for name in _names(root, listing) if name not in rows]

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from newfound.config.mapping import brief
+from newfound.data.answers import LIKE_UNKNOWN
 from newfound.data.embeddings import check_vectors
 from newfound.data.store import ImageStore
 from newfound.data.vectors import VectorStore
@@ -26,10 +27,6 @@ MOST_PIXELS = 1024
 
 FIRST_NOVEL = 100
 """The smallest number that a novel category gets among whole-number labels."""
-
-
-LIKE_UNKNOWN = ("", "-1", "-1.0", "nan", "none", "null", "na", "n/a", "<na>", "nat")
-"""Texts, without case and spaces, that tables and arrays of strings hold where there is no label."""
 
 
 def read_images(images: Images) -> np.ndarray | list[str | Path]:

@@ -127,3 +127,12 @@ def test_a_label_for_an_image_without_features_is_refused(tmp_path):
         file.write("img/999.jpg,c1\n")
     with pytest.raises(UserError, match=r"line 362: image 'img/999\.jpg' has no features"):
         read_embeddings(files["features"], ids=files["ids"], labels=files["labels"], n_novel=4, seed=0)
+
+
+@pytest.mark.parametrize("text", ["nan", "-1"])
+def test_a_label_that_looks_unknown_is_refused(tmp_path, text):
+    files = embeddings.write(tmp_path)
+    lines = files["labels"].read_text().splitlines()
+    files["labels"].write_text("\n".join([*lines[:-1], f"{lines[-1].split(',')[0]},{text}"]))
+    with pytest.raises(UserError, match=f"line {len(lines)}: the label '{text}' looks like one that is unknown"):
+        read_embeddings(files["features"], ids=files["ids"], labels=files["labels"], n_novel=4, seed=0)

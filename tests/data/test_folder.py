@@ -339,6 +339,15 @@ def test_files_of_a_table_that_are_missing_or_damaged_are_skipped(known, pile):
     assert reasons[str(known / "nul\0.png")] == "no such file"
 
 
+@pytest.mark.parametrize("text", ["nan", "-1", "None", "NA", "<NA>"])
+def test_a_table_with_a_label_that_looks_unknown_is_refused(known, pile, text):
+    """As programs write where they have none: it would become a category."""
+    labels = table(known / "labels.csv", "cat/a.png,x", f"dog/c.png,{text}")
+    assert f"{str(labels)!r}, line 3: the label {text!r} looks like one that is unknown" in refusal(
+        known, pile, labels=labels
+    )
+
+
 @pytest.mark.parametrize("path", ["/etc/a.png", "../a.png", "cat/../../a.png"])
 def test_a_table_that_leads_out_of_the_folder_is_refused(known, pile, path):
     labels = table(known / "labels.csv", "cat/a.png,x", f"{path},x")
