@@ -99,6 +99,8 @@ def decode(path: Path | str, size: int) -> np.ndarray:
     _require_contents(path)
     try:
         with open(path, "rb") as file, Image.open(file, formats=_FORMATS_HERE) as image:
+            if image.format == "ICO":  # the picture inside may be larger than the icon says
+                image = image.ico.getimage(image.size)  # type: ignore[attr-defined]
             # Lets a JPEG be unpacked at 1/2, 1/4 or 1/8; twice the size leaves the antialiasing to the resize below.
             draft = image.draft(None, (2 * size, 2 * size))
             filled = None if draft is None else (int(draft[1][2]), int(draft[1][3]))

@@ -1,5 +1,6 @@
 """Images that would take more memory than there is are left out, with a reason."""
 
+import io
 import struct
 import zlib
 
@@ -39,6 +40,24 @@ def test_an_image_too_large_for_the_free_memory_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(decoding, "free_memory", lambda: 10**8)
     with pytest.raises(Unreadable, match="too large for the memory: decoding takes 216 MB, and 100 MB are free"):
         decode(tmp_path / "large.png", 32)
+
+
+def icon(picture):
+    """An icon that says of any picture that it has 16 x 16 pixels."""
+    file = io.BytesIO()
+    picture.save(file, "PNG")
+    content = file.getvalue()
+    return struct.pack("<HHHBBBBHHII", 0, 1, 1, 16, 16, 0, 0, 1, 32, len(content), 22) + content
+
+
+def test_an_icon_is_as_large_as_the_picture_in_it(tmp_path, monkeypatch):
+    small = Image.fromarray(np.random.default_rng(0).integers(0, 255, (16, 16, 3), dtype=np.uint8))
+    (tmp_path / "small.ico").write_bytes(icon(small))
+    assert np.array_equal(decode(tmp_path / "small.ico", 16), np.asarray(small).transpose(2, 0, 1))
+    (tmp_path / "large.ico").write_bytes(icon(Image.new("RGBA", (4000, 4000))))
+    monkeypatch.setattr(decoding, "free_memory", lambda: 10**8)
+    with pytest.raises(Unreadable, match="too large for the memory"):
+        decode(tmp_path / "large.ico", 16)
 
 
 @pytest.mark.parametrize("pixels", [1, 5_000, 2**20])
