@@ -248,6 +248,10 @@ def held_folder(path: Path, folder: int) -> Iterator[tuple[str, int]]:
             handle = os.open(temporary, FOLDER | os.O_NOFOLLOW, dir_fd=folder)
         except FileNotFoundError:  # cleared away before it was locked
             continue
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.rmdir(temporary, dir_fd=folder)
+            raise
         if _own(handle, temporary, folder):
             break
         os.close(handle)

@@ -219,3 +219,17 @@ def test_a_new_file_has_the_usual_permissions(tmp_path):
     (tmp_path / "plain").write_text("x")
     write_text(tmp_path / "ours", "x")
     assert (tmp_path / "ours").stat().st_mode == (tmp_path / "plain").stat().st_mode
+
+
+def test_a_folder_that_cannot_be_opened_once_made_is_removed(tmp_path, monkeypatch):
+    real = os.open
+
+    def failing(path, flags, *more, **options):
+        if str(path).endswith(".writing"):
+            raise OSError(5, "Input/output error")
+        return real(path, flags, *more, **options)
+
+    monkeypatch.setattr(os, "open", failing)
+    with pytest.raises(OSError, match="Input/output"), new_directory(tmp_path / "model"):
+        pass
+    assert os.listdir(tmp_path) == []
