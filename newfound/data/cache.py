@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
@@ -74,6 +75,8 @@ def decode_cached(
         return _decode_to_memory(paths, size, channels, reporter, workers)
     folder = cache / f"images-{_key(paths, size, channels)}"
     resident = min(resident, free_memory() // 4)
+    with contextlib.suppress(OSError):
+        clear_unfinished(cache, "images-*")
     if (folder / "index.json").is_file():
         try:
             return _load(folder, paths, (channels, size, size), resident)
@@ -82,7 +85,6 @@ def decode_cached(
             reporter.warn(f"the cache {folder} is damaged ({reason}): the images are decoded again")
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        clear_unfinished(cache, "images-*")
         _decode_to(folder, paths, size, channels, reporter, workers)
         return _load(folder, paths, (channels, size, size), resident)
     except (OSError, Rotten) as error:
