@@ -42,6 +42,13 @@ def keep_freed_memory() -> None:
         mallopt(TRIM_THRESHOLD, 2 * LARGE - 1)
 
 
+def give_back_freed_memory() -> None:
+    """Give the system what glibc has kept, so that it counts as free."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim:
+        trim(0)
+
+
 ENDING = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 """Signals that ask a process to end."""
 SOON = 0.5

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from newfound.errors import UserError
 from newfound.memory import SHARE, free_memory, size
+from newfound.process import give_back_freed_memory
 
 
 @contextmanager
@@ -23,13 +24,18 @@ def require_room(device: torch.device, key: str) -> Iterator[None]:
     free = free_memory()
     kept: dict[int, int] = {}
     total = largest = 0
+    trimmed = False
 
     def keep(tensor: Tensor) -> Tensor:
-        nonlocal total, largest
+        nonlocal total, largest, free, trimmed
         storage = tensor.untyped_storage()
         total += storage.nbytes() - kept.get(storage.data_ptr(), 0)
         kept[storage.data_ptr()] = storage.nbytes()
         largest = max(largest, storage.nbytes())
+        if total + 2 * largest > SHARE * free and not trimmed:  # what earlier stages left in the heap is free too
+            trimmed = True
+            give_back_freed_memory()
+            free = max(free, free_memory() + total)
         if total + 2 * largest > SHARE * free:
             raise UserError(
                 f"a step of training takes more than {size(SHARE * free)} of memory, and {size(free)} were free: "

@@ -25,10 +25,19 @@ def test_what_is_kept_for_the_backward_pass_is_counted_once(monkeypatch):
     monkeypatch.setattr(room, "free_memory", lambda: int(43e6 / room.SHARE))
     with room.require_room(CPU, "stage1"):
         net(images).sum().backward()
-    monkeypatch.setattr(room, "free_memory", lambda: int(40e6 / room.SHARE))
+    found = iter([int(40e6 / room.SHARE), 0])  # and nothing to give back
+    monkeypatch.setattr(room, "free_memory", lambda: next(found))
     words = r"more than 40 MB of memory, and 50 MB were free: .*smaller stage1\.batch"
     with pytest.raises(UserError, match=words), room.require_room(CPU, "stage1"):
         net(images).sum().backward()
+
+
+def test_what_the_process_has_freed_and_kept_is_free_too(monkeypatch):
+    found = iter([int(10e6), int(70e6)])  # before and after it is given back
+    monkeypatch.setattr(room, "free_memory", lambda: next(found))
+    net = nn.Sequential(nn.Linear(100, 1000), nn.ReLU(), nn.Linear(1000, 1))
+    with room.require_room(CPU, "stage1"):
+        net(torch.randn(2500, 100)).sum().backward()
 
 
 @pytest.fixture
