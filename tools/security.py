@@ -11,7 +11,7 @@ BEGIN, END = "<!-- tables: made by tools/security.py -->\n", "<!-- end of tables
 TITLES = {
     "inputs": "Cases of files, links and processes",
     "fuzz": "Files with bytes at random: neither a value nor a sentence is bad",
-    "faults": "Before each operation on files: the process is killed, the disk has an error, or is full",
+    "faults": "Before each operation on files: the process is killed, a read fails, a write fails, the disk is full",
 }
 """Sections of the record, in the order of the page; others follow by their names."""
 
