@@ -186,6 +186,14 @@ class Discovery(Stage):
         certainty = found.detach().softmax(-1).amax(-1).mean()
         return {"loss": loss, **parts, "certainty": certainty}
 
+    @torch.no_grad()
+    def snapshot(self, rows: np.ndarray, engine: Engine) -> Tensor:
+        if self.inputs is None:
+            found = engine.features(self.encode, engine.train_images.take(rows), title="")
+        else:
+            found = self.encode(self.inputs.images[torch.from_numpy(rows)].flatten(1))
+        return F.normalize(found) if self.chosen.pretrained else found
+
     def _contrast(self, outputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """The contrast of all images, from outputs [2, n, D], and of the first ones by their ``labels`` [m]."""
         chosen = self.chosen.contrast

@@ -114,7 +114,7 @@ def discover(
     by them the model tells how strange an image of a category may be (docs/export.md).
 
     ``snapshots``, such as [1, 10, 100], are epochs at whose end the features of up to 5,000 unlabelled images are kept:
-    epochs of ``stage1``, or of ``discovery`` in methods that have one. "stage2:1" is an epoch of another stage.
+    epochs of the stage that ``time`` stretches. "stage2:1" is an epoch of another stage.
 
     ``verbose`` shows progress on standard error; None shows it on a terminal and in a notebook. Warnings are always
     shown.

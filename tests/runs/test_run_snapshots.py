@@ -128,14 +128,15 @@ def test_a_stage_that_did_not_come_is_told(tmp_path, capsys):
     assert not (tmp_path / "run" / "snapshots").exists()
 
 
-def test_features_that_were_given_have_snapshots_of_what_becomes_of_them(tmp_path):
+@pytest.mark.parametrize(("method", "plan"), [("apl-features", "stage2"), ("simgcd", "train")])
+def test_features_that_were_given_have_snapshots_of_what_becomes_of_them(tmp_path, method, plan):
     rng = np.random.default_rng(0)
     category = rng.integers(0, 4, 60)
     np.save(tmp_path / "x.npy", (rng.normal(size=(60, 8)) + 5 * np.eye(4, 8)[category]).astype(np.float32))
     known = [f"{row},{label}" for row, label in enumerate(category) if label < 2]
     (tmp_path / "labels.csv").write_text("\n".join(["image,label", *known, ""]))
     given = {"features": tmp_path / "x.npy", "labels": tmp_path / "labels.csv", "n_novel": 2, "threads": 1}
-    found = newfound.discover(**given, snapshots=["stage2:1", "stage2:3"], out=tmp_path / "run")
+    found = newfound.discover(**given, method=method, snapshots=[f"{plan}:1", f"{plan}:3"], out=tmp_path / "run")
     (_, _, first, images), (_, _, third, _) = read_snapshots(Run.open(found.folder), len(found))
     assert first.shape == third.shape == (60 - len(known), 8)
     assert not np.array_equal(first, third)
