@@ -41,7 +41,7 @@ def require_room(device: torch.device, key: str) -> Iterator[None]:
                 f"a step of training takes more than {size(SHARE * free)} of memory, and {size(free)} were free: "
                 f"start a new run with a smaller {key}.batch or data.size, or go on where more is free"
             )
-        return tensor
+        return tensor.detach()  # a result itself would keep what made it, in a circle that only a backward pass opens
 
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         yield

@@ -1,9 +1,11 @@
 """A step of training that the memory is not enough for ends in a sentence, and counting it changes nothing."""
 
 import contextlib
+import gc
 import resource
 import subprocess
 import sys
+import weakref
 
 import pytest
 import torch
@@ -38,6 +40,19 @@ def test_what_the_process_has_freed_and_kept_is_free_too(monkeypatch):
     net = nn.Sequential(nn.Linear(100, 1000), nn.ReLU(), nn.Linear(1000, 1))
     with room.require_room(CPU, "stage1"):
         net(torch.randn(2500, 100)).sum().backward()
+
+
+def test_what_a_refused_step_had_computed_is_given_back(monkeypatch):
+    net = nn.Sequential(nn.Linear(100, 1000), nn.ReLU(), nn.Linear(1000, 1000), nn.ReLU())
+    made = []
+    net[1].register_forward_hook(lambda _, __, output: made.append(weakref.ref(output)))
+    found = iter([int(33e6 / room.SHARE), 0])  # enough for the first ReLU alone
+    monkeypatch.setattr(room, "free_memory", lambda: next(found))
+    with contextlib.suppress(UserError), room.require_room(CPU, "stage1"):
+        net(torch.randn(2500, 100))
+        pytest.fail("it was to be refused")
+    gc.collect()
+    assert [output() for output in made] == [None]
 
 
 @pytest.fixture
