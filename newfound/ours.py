@@ -6,6 +6,7 @@ A run says where its images are. Who made it may be believed; a run from somebod
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import hmac
 import json
@@ -53,14 +54,16 @@ def _read_key() -> bytes:
 
 
 def _make_key() -> bytes:
-    """A new key, where there is none: one that cannot be read now is not lost, and two processes keep one of theirs."""
+    """A new key, where there is none: one that cannot be read now is not lost, and two processes keep one of theirs, if
+    the file system has locks."""
     import fcntl
 
     try:
         path = key_file()
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with opened_folder(path.parent) as folder:
-            fcntl.flock(folder, fcntl.LOCK_EX)
+            with contextlib.suppress(OSError):
+                fcntl.flock(folder, fcntl.LOCK_EX)
             if not path.exists() or path.stat().st_size != BYTES:
                 with new_file(path) as file:
                     os.fchmod(file.fileno(), 0o600)

@@ -4,6 +4,7 @@ import os
 import pytest
 
 from newfound.files import clear_unfinished, new_directory, new_file, open_regular, write_bytes, write_json, write_text
+from newfound.ours import is_ours, mark
 
 
 def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch):
@@ -233,3 +234,9 @@ def test_a_folder_that_cannot_be_opened_once_made_is_removed(tmp_path, monkeypat
     with pytest.raises(OSError, match="Input/output"), new_directory(tmp_path / "model"):
         pass
     assert os.listdir(tmp_path) == []
+
+
+def test_a_key_is_kept_where_the_file_system_has_no_locks(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr("fcntl.flock", lambda *_: (_ for _ in ()).throw(OSError(37, "No locks available")))
+    assert is_ours("a", mark("a"))
