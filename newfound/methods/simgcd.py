@@ -280,7 +280,7 @@ class SimGCD(BackboneMethod):
             Method.check_settings(self)
 
     def check_weights(self, loaded: Mapping[str, Any], *, features: bool, cache: Path) -> None:
-        if self.settings.pretrained:
+        if self.settings.pretrained or features:
             super().check_weights(loaded, features=features, cache=cache)
 
     def check(self, shape: tuple[int, int, int]) -> None:

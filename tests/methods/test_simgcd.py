@@ -241,6 +241,12 @@ def test_no_block_of_given_features_can_be_tuned(tmp_path):
         discover(**files, settings={"tune.blocks": 1}, out=tmp_path / "run")
 
 
+def test_given_features_are_of_no_network_that_settings_name(tmp_path):
+    files = embeddings.write(tmp_path / "in") | {"n_novel": 4, "method": "simgcd"}
+    with pytest.raises(UserError, match="settings must not name its network"):
+        discover(**files, settings={"network": "resnet18"}, out=tmp_path / "run")
+
+
 # What it is good for
 
 
