@@ -159,7 +159,7 @@ class Discoverer(ClusterMixin, BaseEstimator):
         ----------
         X : uint8 array [N, H, W] or [N, H, W, C], uint8 tensor [N, H, W], [N, C, H, W] or [N, H, W, C], or paths
             Square images, grey (C is 1) or in colour (C is 3). A tensor whose second axis has 1 or 3 entries is
-            [N, C, H, W]. The method apl-features (and "auto") takes float features [N, D] too.
+            [N, C, H, W]. The methods apl-features and simgcd (and "auto") take float features [N, D] too.
         y : [N] whole numbers or strings
             -1, NaN or (among strings) None means unknown, as in sklearn.semi_supervised.
         """
