@@ -61,7 +61,8 @@ def _of_groups() -> Iterator[int]:
             most, used = _number(folder / limit), _number(folder / usage)
             if most is not None and used is not None and most < UNLIMITED:
                 kept = _fields(folder / "memory.stat")
-                yield most - used + kept.get("inactive_file", kept.get("total_inactive_file", 0))
+                caches = (kept.get(f"total_{name}", kept.get(name, 0)) for name in ("active_file", "inactive_file"))
+                yield most - used + sum(caches)
 
 
 def _groups() -> Iterator[Path]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from newfound import memory
 from newfound.data import decode as decoding
 from newfound.data.decode import Unreadable, decode
 from newfound.errors import UserError
@@ -77,3 +78,22 @@ def test_what_is_too_much_for_the_memory_is_a_sentence(monkeypatch):
     require_memory(7 * 10**8, "it")
     with pytest.raises(UserError, match=r"it takes 900 MB of memory, and 1.0 GB are free"):
         require_memory(9 * 10**8, "it")
+
+
+@pytest.mark.parametrize(
+    ("line", "folder", "limit", "usage", "total"),
+    [
+        ("0::/job", "job", "memory.max", "memory.current", ""),
+        ("4:memory:/job", "memory/job", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
+    ],
+)
+def test_caches_of_files_are_free_to_a_control_group(tmp_path, monkeypatch, line, folder, limit, usage, total):
+    (tmp_path / "self").mkdir()
+    (tmp_path / "self" / "cgroup").write_text(f"{line}\n")
+    (tmp_path / folder).mkdir(parents=True)
+    fields = f"anon 200\n{total}inactive_file 200\n{total}active_file 500\n"
+    for name, content in {limit: "1000", usage: "900", "memory.stat": fields}.items():
+        (tmp_path / folder / name).write_text(content)
+    monkeypatch.setattr(memory, "PROC", tmp_path)
+    monkeypatch.setattr(memory, "CGROUP", tmp_path)
+    assert list(memory._of_groups()) == [800]
