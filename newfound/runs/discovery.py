@@ -296,15 +296,16 @@ def execute(run: Run, reading: Reading, reporter: Reporter, advice: str = "") ->
     use_threads(run.call.threads)
     metrics = Metrics(run.folder / "metrics.jsonl")
     names, wanted = reading.names.unlabelled, wanted_snapshots(run.snapshots, run.settings)
-    kept = make_snapshots(run.folder / SNAPSHOTS, wanted, reading.collection, names, run.call.seed)
+    folder, seed = run.folder / SNAPSHOTS, run.call.seed
+    kept = make_snapshots(folder, wanted, reading.collection, names, seed) if wanted else None
     engine = Engine(
         reading.collection,
         pick_device(run.call.device),
-        seed=run.call.seed,
+        seed=seed,
         reporter=reporter,
         checkpoints=Checkpoints(run.folder / "checkpoint", reporter),
         metrics=metrics,
-        snapshots=kept if wanted else None,
+        snapshots=kept,
         log_every=run.settings.log_every,
         checkpoint_every=run.settings.checkpoint_every,
         cache=Path(run.call.cache),
@@ -328,7 +329,7 @@ def execute(run: Run, reading: Reading, reporter: Reporter, advice: str = "") ->
     result |= evaluate_run(outcome, reading, engine)
     if "confusion" in result:
         run.write_confusion(result.pop("confusion"))
-    if wanted:
+    if kept:
         complete(run, kept, reading, reporter)
     result["seconds"]["since_start"] = round(monotonic() - began, 3)
     if not isinstance(reading.collection.train, VectorStore):
