@@ -104,4 +104,7 @@ def read_answers(path: Path, names: Sequence[str]) -> tuple[str | None, ...]:
             f"{str(path)!r} names none of the {len(names):,} images: it has {next(iter(rows))!r} where the run has "
             f"{names[0]!r}; write the images' names as the run does"
         )
-    return tuple(row.label or None if row else None for row in found)
+    labels = tuple(row.label or None if row else None for row in found)
+    if names and not any(labels):
+        raise UserError(f"{str(path)!r} has no label for any of the {len(names):,} images: there is no answer in it")
+    return labels

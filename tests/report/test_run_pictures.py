@@ -136,6 +136,10 @@ def test_what_cannot_be_drawn_is_a_sentence(run, tmp_path, monkeypatch, capsys):
     (tmp_path / "file").write_text("mine")
     status, said = call(monkeypatch, capsys, "pictures", copy, "--out", tmp_path / "file")
     assert (status, "is no folder" in said.err) == (2, True)
+    (tmp_path / "empty.csv").write_text("image,label\ndigits-0001,\n")
+    given = ["--out", tmp_path / "out", "--answers", tmp_path / "empty.csv"]
+    status, said = call(monkeypatch, capsys, "pictures", copy, *given)
+    assert (status, "no label for any of the 679 images" in said.err) == (2, True)
     snapshot = copy / "snapshots" / "stage1-00001.safetensors"
     content = bytearray(snapshot.read_bytes())
     content[-1] ^= 1
