@@ -6,8 +6,10 @@ import tempfile
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
-# The key by which a run is known to be one's own: not among the user's files, and one for all tests.
+# The key by which a run is known to be one's own: not among the user's files, and one for all tests. Nor is what
+# fixtures of a module decode.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="newfound-state-")
+os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="newfound-cache-")
 
 import pytest
 import torch

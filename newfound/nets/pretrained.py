@@ -125,7 +125,7 @@ def _package_weights(package: Package, cache: Path | None) -> dict[str, Tensor]:
     They are read from the package's .pth once, after its checksum, and from a copy in safetensors later. The package
     is not imported: its list of files says where the weights are.
     """
-    kept = cache / "weights" / f"{package.file.removesuffix('.pth')}.safetensors" if cache else None
+    kept = cache / "weights" / f"{package.name}-{package.sha256[:16]}.safetensors" if cache else None
     if kept is not None:
         try:
             return read_tensors(kept, checked=True)

