@@ -10,6 +10,8 @@ from newfound.errors import UserError
 
 SHARE = 0.8
 """Of the free memory, what one thing may take: the rest is for what is computed from it."""
+LITTLE = 2**26
+"""Bytes that anything may take: asking the system costs more."""
 UNKNOWN = 4 * 2**30
 """Bytes that are taken to be free where the system does not say."""
 UNLIMITED = 2**60
@@ -24,7 +26,7 @@ def free_memory() -> int:
 
 def require_memory(needed: int, what: str, remedy: str = "") -> None:
     """A UserError unless ``needed`` bytes are at most their ``SHARE`` of the free memory."""
-    if needed < 2**26:  # asking the system costs more than such a little
+    if needed < LITTLE:
         return
     free = free_memory()
     if needed > SHARE * free:
