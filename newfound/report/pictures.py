@@ -22,6 +22,7 @@ LARGEST, NUMBERED = 56.0, 24.0
 """Units of a matrix's cell at the most, and from which on it says its per cent."""
 NAME = 130.0
 """Units that the name of a category may take."""
+FOUND = "found category, called like the true one it is matched with"
 
 
 @dataclass(frozen=True)
@@ -98,8 +99,11 @@ def draw_matrices(title: str, parts: Mapping[str, Pairs]) -> Drawing:
     named = cell >= 10
     room = min(NAME, max(text_width(name, SIZE) for name in truth)) + 12 if named else 12.0
     apart, high = cell * most + 1.5 * GAP, cell * len(truth)
-    turned = named and any(text_width(name, SIZE) > cell - 4 for columns in shown.values() for _, name in columns)
-    below = room if turned or not named else 28.0
+    columns = [column for several in shown.values() for _, column in several]
+    turned = named and any(text_width(column, SIZE) > cell - 4 for column in columns)
+    below = 28.0 if named and not turned else 12.0
+    if turned:
+        below += min(NAME, max(text_width(column, SIZE) for column in columns))
     width = max(MARGIN + 20 + room + len(parts) * apart, 2 * MARGIN + text_width(title, 16))
     drawing = Drawing(width, 76 + high + below + 38)
     drawing.text(MARGIN, 20, title, 16)
@@ -116,7 +120,7 @@ def draw_matrices(title: str, parts: Mapping[str, Pairs]) -> Drawing:
                 drawing.text(x, y, shortened(column, NAME, SIZE), SIZE, turned=True)
             else:
                 drawing.text(x, y + SIZE / 2, column, SIZE, BLACK, "mm")
-        drawing.text(left + cell * len(shown[name]) / 2, 76 + high + below + 18, "found category", SIZE, GREY, "mm")
+        drawing.text(left + cell * len(shown[name]) / 2, 76 + high + below + 18, FOUND, SIZE, GREY, "mm")
     return drawing
 
 
