@@ -205,6 +205,7 @@ def grow(
     novel: Annotated[
         str, option(IMAGES, "How many further categories to look for, or auto to estimate it.", metavar="N|auto")
     ],
+    mixed: Mixed = False,
     corrected: Annotated[
         Path | None,
         option(
@@ -233,6 +234,7 @@ def grow(
             unlabelled,
             n_novel=number(novel),
             out=out,
+            mixed=mixed,
             corrected=corrected,
             moved=_moves(moved or []),
             seed=seed,

@@ -68,6 +68,7 @@ def read_grown(
     n_novel: int,
     size: int,
     seed: int,
+    mixed: bool = False,
     reporter: Reporter | None = None,
     cache: Path | None = None,
     workers: int | None = None,
@@ -110,5 +111,6 @@ def read_grown(
         unlabelled=rest,
         n_novel=n_novel,
         seed=seed,
+        mixed=mixed,
         skipped=tuple(sorted((*unread, *twice), key=lambda skip: skip.file)),
     )

@@ -325,6 +325,7 @@ class Source:
             n_novel=self.n_novel,
             size=request.size,
             seed=request.seed,
+            mixed=self.mixed,
             reporter=request.reporter,
             cache=request.cache,
         )

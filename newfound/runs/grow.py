@@ -16,7 +16,7 @@ from newfound.data.cache import default_cache
 from newfound.data.sources import Source
 from newfound.errors import UserError
 from newfound.methods import get_method
-from newfound.methods.base import Method
+from newfound.methods.base import Method, require_mixed
 from newfound.model import load_model
 from newfound.plan.auto import PRETRAINED
 from newfound.plan.call import Call
@@ -48,6 +48,7 @@ def grow(
     *,
     n_novel: int | str,
     out: str | Path,
+    mixed: bool = False,
     corrected: str | Path | None = None,
     moved: Mapping[str, str] | None = None,
     seed: int = 0,
@@ -61,6 +62,9 @@ def grow(
     What the run found counts as labelled now, beside its labelled images; ``unlabelled`` is any tree of later images,
     and ``out`` the new run folder. The method and its settings are those of the run. Categories keep their names, and
     new ones continue the numbering. An ``n_novel`` of "auto" is estimated (docs/count.md).
+
+    ``mixed`` says that categories which the run knows or found may be among the later images, too: each of these is
+    then given one of them or a new one (docs/mixed.md).
 
     ``corrected`` is what you say of the run's pile, and goes before what it found: a folder made by ``export`` whose
     images you moved and whose folders you renamed, or a CSV file image,label. Images in ``_doubtful``, and those with
@@ -106,6 +110,8 @@ def grow(
                     f"the settings of the run {run} are of {old.settings.method}, and its model was made by "
                     f"{model.method}: one of them was changed; grow the run as it was, or start a new one"
                 )
+            if mixed:
+                require_mixed(old.settings.method)
             method.check_weights({}, features=False, cache=place)
             gathered = gather(old, model, Path(corrected) if corrected else None, dict(moved or {}))
             source = Source(
@@ -115,6 +121,7 @@ def grow(
                 grown_from=str(run),
                 known=str(folder / KNOWN),
                 next_name=next_name(old, gathered.known.labels),
+                mixed=mixed,
             ).absolute()
             call = Call(source, seed, str(pick_device(device)), threads, str(place))
             held.enter_context(claimed(folder))

@@ -59,7 +59,7 @@ def make_images(root):
 
 def begin(root, **options):
     options = {"method": "kmeans", "settings": QUICK, "threads": 1, "device": "cpu", "verbose": False} | options
-    return newfound.discover(root / "known", root / "pile", n_novel=2, out=root / "run", **options)
+    return newfound.discover(root / "known", root / "pile", n_novel=2, **{"out": root / "run"} | options)
 
 
 def go_on(root, run="run", out="run2", **options):
@@ -125,6 +125,25 @@ def test_what_was_found_counts_as_labelled_and_new_names_continue_the_numbering(
         "novel-03",
         "novel-04",
     )
+
+
+def test_later_images_of_known_and_of_found_categories_go_back_to_them(root):
+    paint(root / "later", "red", "green", seed=1)
+    greens = [category for image, category in found_in(root).items() if image.startswith("green")]
+    green = max(set(greens), key=greens.count)
+    go_on(root, mixed=True)
+    found = found_in(root, "run2")
+    assert {found[f"red{i}.png"] for i in range(EACH)} == {"red"}
+    assert {found[f"green{i}.png"] for i in range(EACH)} == {green}
+    assert {found[f"{name}{i}.png"] for name in ("black", "yellow") for i in range(EACH)} == {"novel-03", "novel-04"}
+    go_on(root, out="without")
+    assert set(found_in(root, "without").values()) == {"novel-03", "novel-04"}
+
+
+def test_a_method_that_takes_no_mixed_pile_refuses_one(root, tmp_path):
+    begin(root, out=tmp_path / "simclr", method="simclr", settings=QUICK | {"simclr.hidden": 32})
+    with pytest.raises(UserError, match="mixed: simclr finds novel categories alone"):
+        go_on(root, run="simclr", mixed=True)
 
 
 def test_a_network_that_is_trained_goes_on_from_the_one_of_the_run(root, monkeypatch):
