@@ -104,14 +104,15 @@ def draw_matrices(title: str, parts: Mapping[str, Pairs]) -> Drawing:
     below = 28.0 if named and not turned else 12.0
     if turned:
         below += min(NAME, max(text_width(column, SIZE) for column in columns))
-    width = max(MARGIN + 20 + room + len(parts) * apart, 2 * MARGIN + text_width(title, 16))
+    beside = MARGIN + 20 + room
+    width = max(beside + len(parts) * apart, 2 * MARGIN + text_width(title, 16), beside + text_width(FOUND, SIZE))
     drawing = Drawing(width, 76 + high + below + 38)
     drawing.text(MARGIN, 20, title, 16)
     drawing.text(
         MARGIN, 76 + high / 2 - text_width("true category", SIZE) / 2, "true category", SIZE, GREY, turned=True
     )
     for place, (name, pairs) in enumerate(parts.items()):
-        left = MARGIN + 20 + room + place * apart
+        left = beside + place * apart
         drawing.text(left, 56, f"{name}: {_right(pairs):.1%} right".replace("%", " %"), 14)
         _draw_matrix(drawing, left, 76, cell, truth, shown[name], pairs, place == 0 and named)
         for j, (_, column) in enumerate(shown[name] if named else ()):
@@ -120,7 +121,7 @@ def draw_matrices(title: str, parts: Mapping[str, Pairs]) -> Drawing:
                 drawing.text(x, y, shortened(column, NAME, SIZE), SIZE, turned=True)
             else:
                 drawing.text(x, y + SIZE / 2, column, SIZE, BLACK, "mm")
-        drawing.text(left + cell * len(shown[name]) / 2, 76 + high + below + 18, FOUND, SIZE, GREY, "mm")
+    drawing.text(beside, 76 + high + below + 18, FOUND, SIZE, GREY)
     return drawing
 
 
