@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from newfound.count.result import Count
     from newfound.errors import UserError
     from newfound.estimator.apl import APL
-    from newfound.estimator.discoverer import Discoverer, load
+    from newfound.estimator.discoverer import Discoverer
+    from newfound.estimator.saved import load
     from newfound.runs.counting import count_novel
     from newfound.runs.discovery import discover, resume
     from newfound.runs.found import Discovery
@@ -29,7 +30,7 @@ _PLACES = {
     "count_novel": "newfound.runs.counting",
     "discover": "newfound.runs.discovery",
     "grow": "newfound.runs.grow",
-    "load": "newfound.estimator.discoverer",
+    "load": "newfound.estimator.saved",
     "resume": "newfound.runs.discovery",
 }
 

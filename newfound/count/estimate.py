@@ -44,7 +44,7 @@ def count(
     features are the same.
     """
     _check(features, labels)
-    with (reporter or Reporter(quiet=True)).task("counting categories", 4) as task:
+    with (reporter or Reporter(quiet=True)).task("counting categories", 4, "ways") as task:
         sample = limited(features, labels, seed)
         within = within_known(sample, seed)
         task.advance(1)

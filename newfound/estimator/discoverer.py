@@ -34,7 +34,7 @@ from newfound.errors import UserError, in_python
 from newfound.evaluate.accuracy import clustering_accuracy
 from newfound.methods import WITH_BACKBONE, get_method
 from newfound.methods.base import require_mixed, run_method
-from newfound.model import Encoder, Model, load_model
+from newfound.model import Encoder, Model
 from newfound.model.onnx import CHECKED, Written, write_onnx
 from newfound.nets.pretrained import find_backbone
 from newfound.plan.auto import PRETRAINED, Chosen, choose_for_images, method_of
@@ -42,7 +42,6 @@ from newfound.plan.budget import Clock, parse_time, plan_epochs
 from newfound.plan.call import Place
 from newfound.plan.recipe import check_changes, default_recipe, resolve_settings, takers
 from newfound.progress import Reporter
-from newfound.runfolder import Run
 from newfound.trust.confidence import calibrated
 from newfound.trust.gauges import gauge
 from newfound.trust.rehearsal import rehearse
@@ -175,7 +174,7 @@ class Discoverer(ClusterMixin, BaseEstimator):
             require_mixed(chosen.method)
         settings = resolve_settings(chosen.method, chosen.recipe, chosen.changes | given)
         store = self._store(images, settings.data.size)
-        _check_fits(settings, store)
+        _check_fits(settings, store, given)
         names, numbers = number_labels(y, len(store))
         unknown = np.flatnonzero(numbers < 0)
         rng = np.random.default_rng([seed, 0xDA7A])
@@ -365,22 +364,8 @@ class Discoverer(ClusterMixin, BaseEstimator):
         return write_onnx(self.model_, Path(to), images=given, names=names, about={})
 
 
-def load(folder: str | Path) -> Discoverer:
-    """The Discoverer of a saved model or of a finished run, ready to predict."""
-    try:
-        path = Path(folder)
-    except TypeError:
-        raise UserError(f"a model is loaded from a folder, not from {brief(folder)}") from None
-    with own_torch():
-        model = load_model(Run.open(path).model_folder() if (path / "settings.yaml").is_file() else path)
-    estimator = Discoverer(model.method, n_novel=len(model.novel))
-    known = np.array([int(name) for name in model.known]) if model.numbered else np.array(model.known, dtype=object)
-    estimator._adopt(model, known)
-    return estimator
-
-
-def _check_fits(settings: Settings, store: ImageStore) -> None:
-    """Stop where the method cannot learn from what is given."""
+def _check_fits(settings: Settings, store: ImageStore, given: Mapping[str, Any]) -> None:
+    """Stop where the method cannot learn from these images with the settings that the person has ``given``."""
     method = get_method(settings.method)
     if not isinstance(store, VectorStore):
         method(settings).check(store.shape)
@@ -389,6 +374,9 @@ def _check_fits(settings: Settings, store: ImageStore) -> None:
             f"a float array [N, D] holds features, and {settings.method} learns from images: uint8 [N, H, W] or "
             f"[N, H, W, C], or paths; for features there is {takers('features')}"
         )
+    else:
+        chosen = {name: value for name, value in vars(settings).items() if name not in given}
+        method(settings).check_weights(chosen, features=True, cache=default_cache())
 
 
 def _seed(random_state: Any) -> int:

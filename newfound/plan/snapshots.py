@@ -32,7 +32,7 @@ def parse_snapshots(given: str | Iterable[int | str] | None, settings: Settings)
 
 def _parse(word: Any, settings: Settings) -> tuple[str, int]:
     plan, colon, epoch = str(word).strip().rpartition(":")
-    number = int(epoch) if epoch.isascii() and epoch.isdigit() and len(epoch) < 6 else 0
+    number = int(epoch) if epoch.isascii() and epoch.isdigit() and len(epoch) < 10 else 0
     if number < 1 or (colon and not plan):
         raise UserError(
             f"--snapshots {brief(word)}: an epoch is a whole number from 1, or that of a stage, as stage2:1"

@@ -157,6 +157,6 @@ class Discovery:
 
     def model(self) -> Discoverer:
         """The classifier over old and new categories, as a fitted Discoverer."""
-        from newfound.estimator.discoverer import load
+        from newfound.estimator.saved import load
 
         return load(self.folder)

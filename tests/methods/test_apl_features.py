@@ -10,7 +10,8 @@ from pretrained_package import NAME, coloured_folders, install
 
 from newfound.engine import loop
 from newfound.errors import Interrupted, UserError
-from newfound.estimator.discoverer import load
+from newfound.estimator.discoverer import Discoverer
+from newfound.estimator.saved import load
 from newfound.model import Encoder
 from newfound.progress import Reporter
 from newfound.runfolder import Run
@@ -119,11 +120,17 @@ def test_a_stopped_run_resumes_bit_for_bit(tmp_path, monkeypatch, stop, saved):
 
 
 def test_the_estimator_learns_from_features():
-    from newfound import Discoverer
-
     features, categories = embeddings.vectors()
     model = Discoverer("apl-features", n_novel=4).fit(features, np.where(categories < 12, categories, -1))
     assert model.score(features, categories) > 0.95
+
+
+@pytest.mark.parametrize("method", ["apl-features", "simgcd"])
+def test_the_estimator_refuses_a_network_for_features(method):
+    features, categories = embeddings.vectors()
+    model = Discoverer(method, n_novel=4, settings={"network": "resnet18"})
+    with pytest.raises(UserError, match="features are what a network made of images"):
+        model.fit(features, np.where(categories < 12, categories, -1))
 
 
 @pytest.fixture

@@ -108,6 +108,7 @@ def test_a_run_that_is_stopped_before_and_after_a_snapshot_ends_with_the_same_on
         ("apl", 3, "write it as 1,10,100"),
         ("apl", "discovery:1", "apl has no stage discovery; write stage1:1 or stage2:1"),
         ("apl", "1,4", "--snapshots stage1:4: stage1 has 3 epochs here; name none beyond"),
+        ("apl", "1,1000000", "--snapshots stage1:1000000: stage1 has 3 epochs here; name none beyond"),
         ("apl-features", "1", "say of which stage of apl-features: stage2:1 or tune:1"),
     ],
 )
