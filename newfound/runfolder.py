@@ -37,7 +37,6 @@ FORMAT = 2
 DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 CONFUSION = "confusion.csv"
-SNAPSHOTS = "snapshots"
 CONFUSION_COLUMNS = ("part", "found", "truth", "images")
 
 WRITTEN = (
@@ -94,8 +93,7 @@ class Run:
             "warnings": list(warnings),
             "mark": mark(to_mapping(call)),
         }
-        if counted is not None:
-            content["counted"] = counted
+        content |= {} if counted is None else {"counted": counted}
         content |= {"snapshots": list(snapshots)} if snapshots else {}
         with _usable(folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -138,8 +136,7 @@ class Run:
             if not ours:
                 call = replace(call, cache=str(default_cache()))
             if call.source.known:  # the list is in the run's folder, wherever that is now
-                here = folder.absolute() / Path(call.source.known).name
-                call = replace(call, source=replace(call.source, known=str(here)))
+                call = replace(call, source=replace(call.source, known=str(folder.absolute() / "known.json")))
             values = from_mapping(settings, content["settings"], str(path))
             return cls(folder, call, values, auto, warnings, counted, snapshots, ours)
         except UserError:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from newfound.engine.loop import Engine
     from newfound.engine.stage import Stage
 
+SNAPSHOTS = "snapshots"
+"""The folder of a run that has them."""
 MOST_IMAGES = 5000
 """Unlabelled images in a snapshot: all, or a random choice."""
 

@@ -28,7 +28,7 @@ from newfound.plan.recipe import backbone_changes, check_changes, resolve_settin
 from newfound.plan.snapshots import parse_snapshots, wanted_snapshots
 from newfound.process import is_forked
 from newfound.progress import Reporter
-from newfound.runfolder import SNAPSHOTS, Run, check_free, claimed
+from newfound.runfolder import Run, check_free, claimed
 from newfound.runs.cache import remark
 from newfound.runs.counting import count_source
 from newfound.runs.figures import evaluate_run
@@ -279,7 +279,7 @@ def execute(run: Run, reading: Reading, reporter: Reporter, advice: str = "") ->
     from newfound.engine.device import pick_device
     from newfound.engine.loop import Engine
     from newfound.engine.metrics import Metrics
-    from newfound.engine.snapshots import make_snapshots
+    from newfound.engine.snapshots import SNAPSHOTS, make_snapshots
     from newfound.methods.base import run_method
     from newfound.model import load_model
     from newfound.report.sheet import contact_sheet

@@ -9,11 +9,11 @@ import numpy as np
 from safetensors import SafetensorError
 
 from newfound.data.collection import Reading
-from newfound.engine.snapshots import Snapshots
+from newfound.engine.snapshots import SNAPSHOTS, Snapshots
 from newfound.errors import UserError
 from newfound.progress import Reporter
 from newfound.report.curves import read_curves
-from newfound.runfolder import SNAPSHOTS, Run
+from newfound.runfolder import Run
 from newfound.strangers import LARGE, require_regular
 from newfound.tensors import read_tensors
 
