@@ -1,5 +1,6 @@
 """How tests look at a page."""
 
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.ui import WebDriverWait
 
@@ -21,7 +22,8 @@ def every(browser, selector):
 
 
 def until(browser, condition):
-    return WebDriverWait(browser, 10).until(condition)
+    again = [StaleElementReferenceException]  # what was found a moment ago has been drawn anew since
+    return WebDriverWait(browser, 10, ignored_exceptions=again).until(condition)
 
 
 def painted(browser, selector):
