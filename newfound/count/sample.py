@@ -40,15 +40,8 @@ class Sample:
 
     def thinned(self, each: int, n_pile: int, rng: np.random.Generator) -> Sample:
         """At most ``each`` images of a known category and ``n_pile`` of the pile, drawn at random."""
-        n = len(self.labels)
-        kept = [self._draw(torch.nonzero(self.labels == c)[:, 0], each, rng) for c in range(self.n_known)]
-        known = torch.cat(kept)
-        pile = self._draw(torch.arange(n, len(self.features)), n_pile, rng)
-        return Sample(self.features[torch.cat([known, pile])], self.labels[known])
-
-    @staticmethod
-    def _draw(rows: Tensor, most: int, rng: np.random.Generator) -> Tensor:
-        return rows[torch.from_numpy(np.sort(rng.permutation(len(rows))[:most]))]
+        rows = _draw(self.labels, len(self.features), each, n_pile, rng)
+        return Sample(self.features[rows], self.labels[rows[rows < len(self.labels)]])
 
     def of(self, known: np.ndarray, pile: np.ndarray) -> Sample:
         """The images of the categories ``known``, renumbered in that order, and for a pile those of the categories
@@ -72,14 +65,30 @@ class Fold:
     labels: Tensor
 
 
+def drawn_rows(labels: Tensor, n_images: int, seed: int) -> Tensor:
+    """The rows of the images that the estimates look at, category by category and then the pile, of ``n_images`` of
+    which the first have labels [n]: some that the seed draws, or all where they are few. Of rows that were drawn all
+    would be drawn again, in this order."""
+    each = max(2, MOST_KNOWN // (int(labels.max()) + 1))
+    return _draw(labels.cpu(), n_images, each, MOST_PILE, np.random.default_rng([seed, 0xC047]))
+
+
+def _draw(labels: Tensor, n_images: int, each: int, n_pile: int, rng: np.random.Generator) -> Tensor:
+    """At most ``each`` row of a category, those of the first category first, and ``n_pile`` of the pile."""
+    members = [torch.nonzero(labels == category)[:, 0] for category in range(int(labels.max()) + 1)]
+    groups = [(rows, each) for rows in members] + [(torch.arange(len(labels), n_images), n_pile)]
+    return torch.cat([rows[torch.from_numpy(np.sort(rng.permutation(len(rows))[:most]))] for rows, most in groups])
+
+
 def limited(features: Tensor, labels: Tensor, seed: int) -> Sample:
     """So much of features [N, D], of which the first have labels [n], as the estimates look at: some images, and of
     the directions of their features the principal components."""
-    whole = Sample(features.detach().float().cpu(), labels.cpu())
-    rng = np.random.default_rng([seed, 0xC047])
-    some = whole.thinned(max(2, MOST_KNOWN // whole.n_known), MOST_PILE, rng)
-    directions = F.normalize(some.features - some.features.mean(0))
-    return Sample(principal_components(directions, min(COMPONENTS, directions.shape[1])), some.labels)
+    rows = drawn_rows(labels, len(features), seed)
+    some = features.detach().float().cpu()[rows]
+    directions = F.normalize(some - some.mean(0))
+    return Sample(
+        principal_components(directions, min(COMPONENTS, directions.shape[1])), labels.cpu()[rows[rows < len(labels)]]
+    )
 
 
 def folds(sample: Sample, order: np.ndarray) -> Iterator[Fold]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from newfound.count.result import Count
+    from newfound.data.store import ImageStore
 
 
 def count_novel(
@@ -87,7 +88,11 @@ def count_source(
     network = None if source.features else find_backbone(backbone, cache, architecture)
     request = Request(network.size if network else 1, seed, reporter, cache=cache)
     collection = source.read(request).collection
-    return _count(collection, pretrained_features(collection.train, network, where, reporter, cache), seed, reporter)
+
+    def features_of(images: ImageStore) -> Tensor:
+        return pretrained_features(images, network, where, reporter, cache)
+
+    return _count(collection, features_of, seed, reporter)
 
 
 def _of_run(folder: Path, seed: int, device: str, reporter: Reporter) -> Count:
@@ -106,19 +111,26 @@ def _of_run(folder: Path, seed: int, device: str, reporter: Reporter) -> Count:
             f"the run {folder} has {len(collection.tasks)} tasks, each with its own number: count takes one task"
         )
     where = pick_device(device)
-    found = read_features(
-        model, collection.train.to(where), where, reporter, title="reading features", of=model.features
-    )
-    return _count(collection, found.cpu(), seed, reporter)
+
+    def features_of(images: ImageStore) -> Tensor:
+        images = images.to(where)
+        return read_features(model, images, where, reporter, title="reading features", of=model.features).cpu()
+
+    return _count(collection, features_of, seed, reporter)
 
 
-def _count(collection: Collection, features: Tensor, seed: int, reporter: Reporter) -> Count:
+def _count(collection: Collection, features_of: Callable[[ImageStore], Tensor], seed: int, reporter: Reporter) -> Count:
+    """The estimate, for which the features of those images are read that it looks at."""
     import torch
 
     from newfound.count.estimate import count
+    from newfound.count.sample import drawn_rows
 
     labels = torch.from_numpy(collection.labels[: collection.n_labelled])
-    return count(features, labels, mixed=collection.mixed, seed=seed, reporter=reporter)
+    rows = drawn_rows(labels, len(collection.train), seed)
+    features = features_of(collection.train.take(rows.numpy()))
+    some = labels[rows[rows < len(labels)]]
+    return count(features, some, mixed=collection.mixed, seed=seed, reporter=reporter)
 
 
 @contextlib.contextmanager

@@ -6,7 +6,7 @@ from reference import meanshift as reference
 
 from newfound.count.owned import _of_fold, _passing, by_owned, candidates
 from newfound.count.published import by_accuracy, by_probes, by_shift
-from newfound.count.sample import Sample, folds, limited
+from newfound.count.sample import Sample, drawn_rows, folds, limited
 from newfound.count.tree import Tree, mean_shift
 
 
@@ -116,3 +116,15 @@ def test_a_large_collection_is_thinned_and_every_category_stays():
     some = limited(features, labels, 0)
     assert torch.bincount(some.labels).tolist() == [200] * 5
     assert len(some.pile) == 2000
+
+
+def test_of_images_that_were_drawn_all_are_drawn_again():
+    features, labels = blobs(5, 3, each=500, pile=900, d=8)
+    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(0))
+    features[: len(labels)], labels = features[order], labels[order]
+    rows = drawn_rows(labels, len(features), 0)
+    whole = limited(features, labels, 0)
+    some = limited(features[rows], labels[rows[rows < len(labels)]], 0)
+    assert len(rows) == 3000
+    assert torch.equal(some.labels, whole.labels)
+    assert torch.equal(some.features, whole.features)

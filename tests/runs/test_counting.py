@@ -69,6 +69,23 @@ def test_a_finished_run_is_counted_in(found):
     assert counted.interval[0] <= embeddings.NOVEL <= counted.interval[1]
 
 
+def test_features_are_read_of_those_images_alone_that_are_looked_at(found, monkeypatch):
+    from newfound.count import sample
+    from newfound.engine import features
+
+    read, sizes = features.read_features, []
+
+    def watch(network, images, *others, **named):
+        sizes.append(len(images))
+        return read(network, images, *others, **named)
+
+    monkeypatch.setattr(features, "read_features", watch)
+    monkeypatch.setattr(sample, "MOST_PILE", 60)
+    counted = count_novel(run=found.folder)
+    assert sizes == [sum(counted.images)]
+    assert counted.images[1] == 60
+
+
 def test_the_estimator_counts(files):
     features = np.load(files["features"])
     rows = {name: row for row, name in enumerate(files["ids"].read_text().splitlines())}
