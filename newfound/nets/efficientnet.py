@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
@@ -35,12 +36,31 @@ class SameConv(nn.Conv2d):
     would look half a pixel beside.
     """
 
-    def forward(self, maps: Tensor) -> Tensor:
+    def _conv_forward(self, maps: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         kernel, stride = self.kernel_size[0], self.stride[0]
         (top, bottom), (left, right) = (_padding(side, kernel, stride) for side in maps.shape[2:])
         if top == bottom == left == right:
-            return F.conv2d(maps, self.weight, None, self.stride, top, groups=self.groups)
-        return F.conv2d(F.pad(maps, (left, right, top, bottom)), self.weight, None, self.stride, groups=self.groups)
+            return F.conv2d(maps, weight, bias, self.stride, top, groups=self.groups)
+        return F.conv2d(F.pad(maps, (left, right, top, bottom)), weight, bias, self.stride, groups=self.groups)
+
+
+def _normed(conv: nn.Conv2d, norm: nn.BatchNorm2d, maps: Tensor) -> Tensor:
+    """norm(conv(maps)), as one convolution where features are read on a CPU."""
+    if not _only_read(norm, maps):
+        return norm(conv(maps))
+    assert norm.running_mean is not None
+    assert norm.running_var is not None
+    scale = norm.weight / torch.sqrt(norm.running_var + norm.eps)
+    return conv._conv_forward(maps, conv.weight * scale[:, None, None, None], norm.bias - norm.running_mean * scale)
+
+
+def _only_read(module: nn.Module, maps: Tensor) -> bool:
+    """Whether features are read on a CPU: there each further pass over the maps costs about as much as a convolution.
+
+    On one core 73 images/s of 224 pixels are read with one convolution for each batch norm, channels last and ReLUs in
+    place, and 39 without these three.
+    """
+    return maps.device.type == "cpu" and not (module.training or torch.is_grad_enabled())
 
 
 def _padding(side: int, kernel: int, stride: int) -> tuple[int, int]:
@@ -64,8 +84,9 @@ class Block(nn.Module):
         self.bn2 = nn.BatchNorm2d(outputs, EPSILON)
 
     def forward(self, maps: Tensor) -> Tensor:
-        inner = F.relu6(self.bn0(self.expand_conv(maps))) if self.widens else maps
-        inner = self.bn2(self.project_conv(F.relu6(self.bn1(self.depthwise_conv(inner)))))
+        inner = F.relu6(_normed(self.expand_conv, self.bn0, maps), inplace=True) if self.widens else maps
+        inner = F.relu6(_normed(self.depthwise_conv, self.bn1, inner), inplace=True)
+        inner = _normed(self.project_conv, self.bn2, inner)
         return inner + maps if self.residual else inner
 
 
@@ -91,8 +112,10 @@ class EfficientNetLite(nn.Module):
         self.bn1 = nn.BatchNorm2d(self.width, EPSILON)
 
     def forward(self, images: Tensor) -> Tensor:
-        maps = self.blocks(F.relu6(self.bn0(self.conv_stem(images))))
-        return F.relu6(self.bn1(self.conv_head(maps))).mean(dim=(2, 3))
+        if _only_read(self, images):
+            images = images.contiguous(memory_format=torch.channels_last)
+        maps = self.blocks(F.relu6(_normed(self.conv_stem, self.bn0, images), inplace=True))
+        return F.relu6(_normed(self.conv_head, self.bn1, maps), inplace=True).mean(dim=(2, 3))
 
 
 def _round_to_8(channels: float) -> int:

@@ -5,6 +5,7 @@ import importlib.metadata
 import pytest
 import torch
 from pretrained_package import NAME, install
+from torch import nn
 from torch.nn import functional as F
 
 from newfound.errors import UserError
@@ -93,3 +94,21 @@ def test_a_stride_of_two_looks_to_the_right_and_below_first():
 
 def test_the_real_weights_come_with_newfound_and_are_those_whose_checksum_we_keep():
     assert find_backbone(NAME, None).digest() == "2c52e7e5468758d08dcd3db1d2ffd819"
+
+
+def test_features_read_without_gradients_are_those_that_training_would_see():
+    """On a CPU convolutions take up their batch norms where nothing learns: another way to the same numbers."""
+    net = build(NAME, 3, 224).eval()
+    for norm in (part for part in net.modules() if isinstance(part, nn.BatchNorm2d)):
+        for values in (norm.weight, norm.running_var):
+            nn.init.uniform_(values, 0.5, 1.5)
+        for values in (norm.bias, norm.running_mean):
+            nn.init.normal_(values)
+    images = torch.randn(2, 3, 33, 40)
+    plain = net(images)
+    with torch.no_grad():
+        read = net(images)
+        net.train()
+        seen = net(images)
+    torch.testing.assert_close(read, plain, rtol=1e-4, atol=1e-5)
+    assert not torch.allclose(seen, read, atol=1e-2)  # batch norms in training mode take the batch's own statistics
