@@ -1,6 +1,7 @@
 """One run of a row, as `newfound discover` does it, becomes a record. benchmarks/tables/run.py calls this for each.
 
-Of a row with ``snapshots`` the record has confusion matrices, too, and a table beside it the maps of the features.
+Of a row with ``snapshots`` the record has confusion matrices, too, and a table beside it the maps of the features. Of a
+row with ``count`` it has how many novel categories are counted in the features that the run learned.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from record import begin, write
 from rows import Job, Tables, read_tables
 
-from newfound import UserError, discover, resume
+from newfound import UserError, count_novel, discover, resume
 from newfound.data.sources import DATASETS
 from newfound.methods.base import require_mixed
 from newfound.plan.recipe import default_recipe, resolve_settings
@@ -108,6 +109,11 @@ def main() -> None:
             began = monotonic()
             options.out.with_suffix(".csv").write_text(maps_of(options.folder))
             record["seconds"]["maps"] = round(monotonic() - began, 3)
+        if job.row.count:
+            began = monotonic()
+            found = count_novel(run=options.folder, seed=job.seed, device=options.device, verbose=True)
+            record["counted"] = found.to_mapping()
+            record["seconds"]["count"] = round(monotonic() - began, 3)
         write(options.out, record)
     except UserError as error:
         raise SystemExit(str(error)) from None

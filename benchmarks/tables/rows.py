@@ -15,6 +15,8 @@ HERE = Path(__file__).parent
 Records = dict[str, dict[str, Any]]
 """By name: ROW-SEED."""
 MARGIN = 1.05
+BESIDE = ("maps", "count")
+"""Seconds of a record that are of what was made of a finished run, and not of the run."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,8 @@ class Row:
     """Published figures on test images: old, new, all."""
     snapshots: tuple[int, ...] = ()
     """Epochs whose features, and whose confusion matrices, are kept beside the record, for pictures."""
+    count: bool = False
+    """Whether the record also has how many novel categories `newfound count --run` finds in the run's features."""
     of: str = ""
     figure: str = ""
     """Which figure on the way of the row ``of``: "stage1" and so on; "" is what it reached in the end."""
@@ -151,10 +155,10 @@ def accuracies(row: Row, found: list[dict[str, Any]]) -> list[float]:
 
 
 def minutes_of(record: dict[str, Any]) -> float:
-    """How long a run took, without what pictures took. Of one that began from another's stage I, with that stage."""
+    """Of a run, without what was made of it afterwards; with the stage I that it began from, if that was another's."""
     seconds = dict(record["seconds"])
-    maps = seconds.pop("maps", 0)
-    whole = max(seconds.pop("process", 0) - maps, seconds.pop("since_start", 0))
+    beside = sum(seconds.pop(name, 0) for name in BESIDE)
+    whole = max(seconds.pop("process", 0) - beside, seconds.pop("since_start", 0))
     return max(whole, sum(seconds.values())) / 60
 
 
@@ -164,7 +168,9 @@ def estimate(row: Row, tables: Tables, records: Records, hardware: str) -> float
     Records from before whole processes were timed, and of runs beside another one, do not count.
     """
     same = [r for r in of_row(row, tables, records) if r["hardware"] == hardware and "process" in r["seconds"]]
-    alone = [minutes_of(r) + r["seconds"].get("maps", 0) / 60 for r in same if not r.get("gpu_shared")]
+    alone = [
+        minutes_of(r) + sum(r["seconds"].get(name, 0) for name in BESIDE) / 60 for r in same if not r.get("gpu_shared")
+    ]
     return MARGIN * max(alone, default=row.minutes)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from newfound import discover
+from newfound import count_novel, discover
 from newfound.methods import method_names
 from newfound.report.matrix import meanings
 
@@ -199,6 +199,19 @@ def test_a_record_is_what_discover_finds(tables, tmp_path, monkeypatch):
     assert again["unlabelled"] == record["unlabelled"], "a run that is there is gone on with"
     assert len(record["commit"].rstrip("+")) == 40
     assert str(tmp_path) not in json.dumps(record)
+
+
+def test_a_row_with_count_has_the_number_counted_in_its_features_and_no_longer_minutes(tables, tmp_path, monkeypatch):
+    write_rows(tmp_path / "rows.yaml", {"kmeans": {"settings": QUICK, "count": True}})
+    monkeypatch.setattr(tables["run"], "commit_of_newfound", lambda: "abc123")
+    monkeypatch.setattr(sys, "argv", ["run.py", "--rows", str(tmp_path / "rows.yaml"), "--device", "cpu"])
+    assert tables["run"].main() == 0
+    record = json.loads((tmp_path / "digits-kmeans-0.json").read_text())
+    out = tmp_path / "run"
+    discover(dataset="digits", method="kmeans", device="cpu", out=out, settings=QUICK)
+    assert record["counted"] == json.loads(json.dumps(count_novel(run=out).to_mapping()))
+    seconds = record["seconds"]
+    assert tables["rows"].minutes_of(record) == pytest.approx((seconds["process"] - seconds["count"]) / 60)
 
 
 def test_a_row_with_snapshots_keeps_what_its_pictures_need(tables, tmp_path, monkeypatch):
