@@ -186,8 +186,8 @@ def _imagenet(record: dict[str, Any] | None) -> str:
     images = record["images"]
     return f"""Made from benchmarks/speed/imagenet-h200.json (benchmarks/speed/imagenet.py). Stage I of APL by the
         recipe of ImageNet, 2 views of 224 pixels and 6 of 96, takes {record["images_per_s"]:,} images/s in batches of
-        {record["batch"]}, from images that lie on the device. With about {images["labelled"]:,} labelled and
-        {images["unlabelled"]:,} unlabelled images, {record["steps_per_epoch"]:,} steps an epoch and
+        {record["batch"]}, from images that lie on the device. With about {images["labelled"] / 1e6:.2f} million
+        labelled and {images["unlabelled"]:,} unlabelled images, {record["steps_per_epoch"]:,} steps an epoch and
         {record["epochs"]} epochs, that makes {record["hours"]:.1f} hours for one of the three subsets, without stage
         II. The real images, about 180 GB, are read from a disk, which was not measured. {record["hardware"]}, PyTorch
         {record["versions"]["torch"]}, {record["date"][:10]}, commit {record["commit"][:12]}."""

@@ -20,6 +20,8 @@ from newfound.report.drawing import Drawing, digest_of
 
 HERE = Path(__file__).parent
 PARTS = ("old", "new", "all")
+COUNTS = {"owned": "ours", "dtc": "DTC", "gcd": "GCD", "shift": "mean shift"}
+"""Ways to count novel categories, and what docs/count.md calls them."""
 HEAD = ("", "published", "ours", "seeds", "difference", "minutes", "on", "commit", "options")
 
 
@@ -31,6 +33,7 @@ def page(tables: Tables, records: Records, earlier: Records, text: str) -> str:
         "<!-- tables -->": "\n".join(_dataset(name, tables, records) for name in tables.datasets),
         "<!-- earlier -->": _earlier(tables, earlier),
         "<!-- paper -->": _paper(tables, records),
+        "<!-- counted -->": _counted(tables, records),
     }
     for mark, part in parts.items():
         if text.count(mark) != 1:
@@ -137,6 +140,20 @@ def _tests(row: Row, tables: Tables, records: Records) -> list[list[str]]:
         means = ["" if None in each[part] else _mean([100 * value for value in each[part]]) for part in PARTS]
         lines.append([protocol, *means, str(len(found))])
     return [[row.label, *line] for line in lines]
+
+
+def _counted(tables: Tables, records: Records) -> str:
+    """How many novel categories are counted in the features of the runs whose rows say so."""
+    head = ("", "true", "interval", *COUNTS.values(), "seed")
+    lines = []
+    for row in tables.rows.values():
+        for record in of_row(row, tables, records):
+            if found := record.get("counted"):
+                interval = "{} to {}".format(*found["interval"])
+                numbers = [str(found["methods"][way]) for way in COUNTS]
+                name = f"{tables.datasets[row.dataset].title.partition(',')[0]}: {row.label}"
+                lines.append([name, str(record["unlabelled"]["classes"]), interval, *numbers, str(record["seed"])])
+    return _table(head, lines)
 
 
 def _earlier(tables: Tables, records: Records) -> str:

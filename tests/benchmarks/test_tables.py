@@ -212,6 +212,12 @@ def test_a_row_with_count_has_the_number_counted_in_its_features_and_no_longer_m
     assert record["counted"] == json.loads(json.dumps(count_novel(run=out).to_mapping()))
     seconds = record["seconds"]
     assert tables["rows"].minutes_of(record) == pytest.approx((seconds["process"] - seconds["count"]) / 60)
+    read = tables["rows"]
+    lines = tables["page"]._counted(read.read_tables(tmp_path / "rows.yaml"), read.read_records(tmp_path)).splitlines()
+    found = record["counted"]
+    ours, dtc, gcd, shift = (found["methods"][way] for way in ("owned", "dtc", "gcd", "shift"))
+    interval = "{} to {}".format(*found["interval"])
+    assert lines[2:] == [f"| Digits: kmeans | 5 | {interval} | {ours} | {dtc} | {gcd} | {shift} | 0 |"]
 
 
 def test_a_row_with_snapshots_keeps_what_its_pictures_need(tables, tmp_path, monkeypatch):
@@ -263,7 +269,7 @@ def test_a_row_of_a_mixed_pile_has_old_and_new_and_is_refused_to_methods_that_ta
     record = one.run(found, first, None, "cpu", tmp_path / "run")
     assert record["data"] == "digits"
     part = record["unlabelled"]
-    marks = "<!-- count -->\n<!-- paper -->\n<!-- tables -->\n<!-- earlier -->"
+    marks = "<!-- count -->\n<!-- paper -->\n<!-- tables -->\n<!-- counted -->\n<!-- earlier -->"
     text = page.page(found, {first.name: record}, {}, marks)
     assert "newfound discover --dataset digits --mixed --data ROOT" in text
     ours = f"{100 * part['accuracy']:.1f} (old {100 * part['old']:.1f}, new {100 * part['new']:.1f})"
@@ -316,7 +322,7 @@ def test_the_page_has_means_over_seeds_figures_on_the_way_and_what_is_missing(ta
         made = {"hardware": "cpu", "commit": "abcdefgh", "seconds": {"stage1": 30, "process": 120 + 60 * seed}}
         (tmp_path / f"digits-a-{seed}.json").write_text(json.dumps(figures | made))
     rows, page = tables["rows"], tables["page"]
-    marks = "<!-- count -->\n<!-- paper -->\n<!-- tables -->\n<!-- earlier -->\n"
+    marks = "<!-- count -->\n<!-- paper -->\n<!-- tables -->\n<!-- counted -->\n<!-- earlier -->\n"
     marks += "{{digits-a over digits-half}} {{digits-a seeds}}"
     text = page.page(rows.read_tables(tmp_path / "rows.yaml"), rows.read_records(tmp_path), {}, marks).splitlines()
     assert "2 of 3 runs have a record." in text
