@@ -64,8 +64,8 @@ def test_cpu_and_gpu_take_the_same_steps(digits, changes):
     b, first_b = trajectory(twin, Engine(digits, cuda), cuda)
     print({name: [(a[step][name], b[step][name]) for step in (0, 1, -1)] for name in a[0]})
     assert torch.equal(first_a, first_b)
-    # Rounding grows: of two runs of the ResNet on a CPU whose first weights differ by 1e-7, the cross-entropy differs by
-    # 2e-5 after one step and by up to 1.6 % within 20.
+    # Rounding grows: if the ResNet's first weights differ by 1e-7, two runs on a CPU have cross-entropies 2e-5 apart
+    # after one step, and up to 1.6 % within 20.
     for step, within in ((0, 1e-4), (1, 2e-3), (-1, 5e-2)):
         for name in ("loss", "ins", "cls", "pas"):
             assert b[step][name] == pytest.approx(a[step][name], rel=within), (step, name)
