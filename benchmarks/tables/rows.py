@@ -34,6 +34,8 @@ class DataSet:
     """The name that `newfound discover --dataset` is given, where it is another one."""
     mixed: bool = False
     """Whether half of the known images are in the pile (--mixed)."""
+    short: dict[str, Any] = field(default_factory=dict)
+    """Settings of the rows that are ``short``: a schedule that leaves time for several seeds."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Row:
     """Whether the record also has how many novel categories `newfound count --run` finds in the run's features."""
     of: str = ""
     figure: str = ""
-    """Which figure on the way of the row ``of``: "stage1" and so on; "" is what it reached in the end."""
+    """Which figure on the way, of the row or of ``of``: "stage1" and so on; "" is what it reached in the end."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,8 @@ def read_tables(path: Path = HERE / "rows.yaml") -> Tables:
     content = yaml.safe_load(path.read_text())
     datasets = {name: DataSet(**_tuples(found)) for name, found in content["datasets"].items()}
     groups = {
-        title: tuple(row for found in several for row in _rows(found)) for title, several in content["groups"].items()
+        title: tuple(row for found in several for row in _rows(found, datasets))
+        for title, several in content["groups"].items()
     }
     paper = tuple(PaperTable(**_tuples(found)) for found in content.get("paper", ()))
     rows = {row.name: row for found in groups.values() for row in found}
@@ -120,11 +123,13 @@ def read_tables(path: Path = HERE / "rows.yaml") -> Tables:
     return Tables(datasets, groups, tuple(jobs), content.get("earlier", {}), paper)
 
 
-def _rows(found: dict[str, Any]) -> Iterator[Row]:
-    """One row for each data set that the entry of rows.yaml names."""
-    common = {key: value for key, value in found.items() if key not in ("row", "data")}
+def _rows(found: dict[str, Any], datasets: dict[str, DataSet]) -> Iterator[Row]:
+    """One row for each data set that the entry of rows.yaml names; a short one has its data set's short schedule."""
+    common = {key: value for key, value in found.items() if key not in ("row", "data", "short")}
     for dataset, own in found["data"].items():
         values = _tuples(common | own)
+        if found.get("short"):
+            values["settings"] = datasets[dataset].short | values.get("settings", {})
         values["published"] = str(values.get("published", ""))
         if "of" in values:
             values["of"] = f"{dataset}-{values['of']}"

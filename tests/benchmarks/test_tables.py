@@ -3,6 +3,7 @@
 import importlib
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import yaml
 
 from newfound import count_novel, discover
 from newfound.methods import method_names
+from newfound.plan.recipe import resolve_settings
 from newfound.report.matrix import meanings
 
 TABLES = Path(__file__).parents[2] / "benchmarks" / "tables"
@@ -285,6 +287,19 @@ def test_every_row_is_in_the_queue_or_a_figure_of_one_that_is(tables):
     assert {row.of for row in found.rows.values() if row.of} <= run
     assert len(found.rows) == sum(map(len, found.groups.values())), "two rows of one name"
     assert all(job.row.minutes > 0 for job in found.jobs)
+
+
+def test_tables_with_a_cut_stage_i_have_30_per_cent_of_its_epochs_in_every_row(tables):
+    found = tables["rows"].read_tables()
+    cut = {title: rows for title, rows in found.groups.items() if "cut to 30 %" in title}
+    assert len(cut) == 6
+    for rows in cut.values():
+        for row in (found.rows[row.of] if row.of else row for row in rows):
+            if row.method != "kmeans":
+                whole = resolve_settings("apl", f"apl-{row.dataset}", {}).stage1
+                plan = resolve_settings("apl", f"apl-{row.dataset}", row.settings).stage1
+                assert plan.epochs == round(0.3 * whole.epochs), row.name
+                assert plan == replace(whole, epochs=plan.epochs, warmup_epochs=plan.epochs / 10)
 
 
 def test_every_record_is_of_a_row_or_listed_as_an_earlier_run(tables):
