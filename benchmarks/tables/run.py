@@ -7,10 +7,12 @@
 
 ROOT has the data sets' files (`newfound data get`); rows of a data set that is not there are left out, and so are rows
 whose method does not exist yet. A run is what `newfound discover` does, in a process of its own, so that one that
-fails stops no other. They run one after the other: two at a time on one H200 showed no gain (docs/log/results.md). No
-run begins that is not expected to end in time, one that does not end in time is cut off without a record, and what has
-no record is run the next time. With --keep a run begins whether or not it can end in time: what was cut off stays in
-FOLDER, and the next call with that FOLDER resumes it before anything else. The real split is run with settings that
+fails stops no other. They train one after the other: two at a time on one H200 showed no gain (docs/log/results.md). On
+a GPU the next one begins while the page of the one before is still drawn, on one core.
+
+No run begins that is not expected to end in time, one that does not end in time is cut off without a record, and what
+has no record is run the next time. With --keep a run begins whether or not it can end in time: what was cut off stays
+in FOLDER, and the next call with that FOLDER resumes it before anything else. The real split is run with settings that
 were chosen elsewhere (docs/method.md says where), and what came out is what is shown.
 """
 
@@ -36,6 +38,8 @@ HERE = Path(__file__).parent
 ONE = HERE / "one.py"
 ENDING = 20.0
 """Seconds before the end in which what still runs is cut off."""
+LOOK = 0.2
+"""Seconds between two looks at the runs under way."""
 EARLIER = "seconds"
 """The file of a kept run that has the seconds which it took in earlier calls."""
 
@@ -102,20 +106,40 @@ class Queue:
     def run(self) -> int:
         """Run what fits; the number of runs that failed or were cut off."""
         failed = 0
+        under_way: list[Running] = []
         with tempfile.TemporaryDirectory() as folder:
-            while job := self.next():
-                one = self.start(job, (self.options.keep or Path(folder)) / job.name)
-                try:
-                    one.process.wait(max(0.0, self.left()))
-                except subprocess.TimeoutExpired:
+            try:
+                while job := self.next():
+                    under_way.append(self.start(job, (self.options.keep or Path(folder)) / job.name))
+                    self.wait(under_way[-1])
+                    failed += self.finish_ended(under_way)
+                while under_way and self.left() > 0:
+                    time.sleep(LOOK)
+                    failed += self.finish_ended(under_way)
+                for one in under_way:
                     failed += not self.cut_off(one)
-                    break
-                finally:
+            finally:
+                for one in under_way:
                     end(one)
-                failed += not self.finish(one)
         for job in self.waiting:
             tell(job, f"left for the next time: takes about {self.minutes(job):.1f} min")
         return failed
+
+    def wait(self, one: Running) -> None:
+        """Until the run has ended or the time is over; on a GPU, until its result is there: from then on it uses one
+        core, for its page, and the next run can begin."""
+        result = one.folder / "run" / "result.json"
+        on_cpu = self.hardware.startswith("cpu")
+        while self.left() > 0 and one.process.poll() is None and (on_cpu or not result.exists()):
+            time.sleep(LOOK)
+
+    def finish_ended(self, under_way: list[Running]) -> int:
+        """Take those that have ended from the list and write their records; the number of those that failed."""
+        ended = [one for one in under_way if one.process.poll() is not None]
+        for one in ended:
+            under_way.remove(one)
+            end(one)
+        return sum(not self.finish(one) for one in ended)
 
     def start(self, job: Job, folder: Path) -> Running:
         folder.mkdir(parents=True, exist_ok=True)

@@ -30,9 +30,16 @@ run = pathlib.Path(sys.argv[sys.argv.index("--folder") + 1])
 if "endless" in name and not run.exists():
     run.mkdir()
     time.sleep(600)
+if "paged" in name:
+    run.mkdir()
+    (run / "result.json").write_text("{}")
+    until = time.monotonic() + 3
+    while time.monotonic() < until and not (here / "order").read_text().endswith("next-0\\n"):
+        time.sleep(0.05)
 part = {"accuracy": 0.5}
 fields = dict.fromkeys(("commit", "date", "versions", "settings", "seed"), "")
 seconds = {"stage1": 1.0, "since_start": 2.0}
+part["begun"] = (here / "order").read_text().split()
 figures = {"unlabelled": part, "earlier": {"stage1": part}, "test": None, "seconds": seconds}
 out.write_text(json.dumps({"hardware": "a machine", **fields, **figures}))
 """
@@ -173,6 +180,25 @@ def test_a_row_that_is_cut_off_goes_on_in_the_next_call_where_runs_are_kept(
     seconds = json.loads((tmp_path / "digits-endless-0.json").read_text())["seconds"]["process"]
     assert earlier < seconds < earlier + 60
     assert not any((tmp_path / "kept").iterdir())
+
+
+@pytest.mark.parametrize(("hardware", "beside"), [("NVIDIA H200", True), ("cpu, 2 threads", False)])
+def test_the_next_run_begins_on_a_gpu_while_the_page_of_the_last_is_drawn(
+    queue, tables, tmp_path, monkeypatch, hardware, beside
+):
+    monkeypatch.setattr(tables["run"], "_hardware", lambda device: hardware)
+    assert queue({"paged": {}, "next": {}}) == ["digits-paged-0", "digits-next-0"]
+    assert records(tmp_path) == ["digits-next-0", "digits-paged-0"]
+    begun = json.loads((tmp_path / "digits-paged-0.json").read_text())["unlabelled"]["begun"]
+    assert begun == ["digits-paged-0", *(["digits-next-0"] if beside else [])]
+
+
+def test_a_page_that_is_not_drawn_in_time_is_cut_off(queue, tables, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(tables["run"], "ENDING", 1.0)
+    keep = ["--keep", str(tmp_path / "kept"), "--minutes", "0.03"]
+    assert queue({"paged": {}}, *keep, status=0) == ["digits-paged-0"]
+    assert "digits-paged-0: cut off" in capsys.readouterr().out
+    assert records(tmp_path) == []
 
 
 def test_a_row_that_fails_does_not_stop_the_rest(queue, tmp_path, capsys):
