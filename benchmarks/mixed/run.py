@@ -1,15 +1,14 @@
-"""Piles in which known categories hide, with --mixed and without: writes record.json, METHOD.json or cifar.json.
+"""Piles in which known categories hide, with --mixed and without: writes record.json or METHOD.json.
 
     python benchmarks/mixed/run.py --data ROOT [--cache CACHE] [--draws 0 1 2] [--seeds 0 1] [--digits kmeans]
     python benchmarks/mixed/run.py --data ROOT --method simgcd --digits simgcd
-    python benchmarks/mixed/run.py --data ROOT --whole     all of CIFAR-10 and CIFAR-100, every method
     python benchmarks/mixed/run.py --data ROOT --rehearse --draws 100 101 … --print    to choose with
 
 A draw takes ten known categories among CIFAR-100's classes 0 to 79 and ten novel ones among 80 to 99, and makes three
 piles of them: 200 known images among 500 novel ones, known images alone, and novel ones alone. Known categories have 50
 labelled images each. The method, over EfficientNet-Lite0, runs on the first pile with all seeds, on others with one.
 Choices were made with --rehearse on the draws from 100 on, whose novel categories are among the classes 0 to 79, too.
-Of the digits half of the even ones are in the pile, and with --whole half of the images of each known class of CIFAR.
+Of the digits half of the even ones are in the pile. whole.py beside this takes all of CIFAR-10 and CIFAR-100.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ sys.path.append(str(Path(__file__).parents[1]))
 from record import begin, write
 
 from newfound.data.cache import default_cache
-from newfound.data.cifar import read_cifar10, read_cifar100
+from newfound.data.cifar import read_cifar100
 from newfound.data.collection import Pool, Reading, assemble, novel_tasks
 from newfound.data.digits import read_digits
 from newfound.engine.loop import Engine
@@ -47,7 +46,6 @@ RECIPES = {METHOD: METHOD, "simgcd": "simgcd-folder"}
 KNOWN, LABELLED, HIDDEN, NOVEL, EACH = 10, 50, 20, 10, 50
 FIRST = 80
 """Images of each class that draws take theirs from: the first ones."""
-WHOLE = {"CIFAR-10": read_cifar10, "CIFAR-100": read_cifar100}
 PILES = {"known among novel": (HIDDEN, EACH), "known alone": (HIDDEN, 0), "novel alone": (0, EACH)}
 
 
@@ -131,20 +129,15 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--method", choices=RECIPES, default=METHOD, help="that runs on the draws")
     parser.add_argument("--digits", nargs="*", default=["kmeans"], help="methods that run on the digits")
-    parser.add_argument("--whole", action="store_true", help="all of CIFAR-10 and CIFAR-100 instead")
     parser.add_argument("--rehearse", action="store_true")
     parser.add_argument("--print", action="store_true", help="print instead of writing the record")
     options = parser.parse_args()
     torch.set_num_threads(1)
     runs: dict[str, dict[str, list[dict[str, Any]]]] = {}
-    if options.whole:
-        settings = {name: resolve_settings(name, recipe, {}) for name, recipe in RECIPES.items()}
-        path, data = RECORD.with_name("cifar.json"), "CIFAR-10 and CIFAR-100, half of the known images in the pile"
-    else:
-        settings = {f"{name}, digits": resolve_settings(name, f"{name}-digits", {}) for name in options.digits}
-        settings[options.method] = resolve_settings(options.method, RECIPES[options.method], {})
-        path = RECORD if options.method == METHOD else RECORD.with_name(f"{options.method}.json")
-        data = f"CIFAR-100, {KNOWN} known and {NOVEL} novel classes; scikit-learn's digits"
+    settings = {f"{name}, digits": resolve_settings(name, f"{name}-digits", {}) for name in options.digits}
+    settings[options.method] = resolve_settings(options.method, RECIPES[options.method], {})
+    path = RECORD if options.method == METHOD else RECORD.with_name(f"{options.method}.json")
+    data = f"CIFAR-100, {KNOWN} known and {NOVEL} novel classes; scikit-learn's digits"
     record = {"data": data, "runs": runs, **begin(settings=settings, seed=options.seeds)}
 
     def add(pile: str, reading: Reading, method: str, seed: int, **more: Any) -> None:
@@ -155,22 +148,17 @@ def main() -> None:
         if not options.print:
             write(path, record | {"runs": recorded(path) | runs})
 
-    def add_both(pile: str, reading: Reading, method: str, seed: int) -> None:
-        add(pile, reading, method, seed)
-        add(pile, unsaid(reading), method, seed)
-
-    if options.whole:
-        for seed, name, method in product(options.seeds, WHOLE, RECIPES):
-            add_both(f"{name}, {method}", WHOLE[name](options.data, seed, mixed=True), method, seed)
     whole = read_cifar100(options.data, 0)
-    for pile in [] if options.whole else options.piles:
+    for pile in options.piles:
         for number in options.draws:
             for seed in options.seeds if pile == next(iter(PILES)) else options.seeds[:1]:
                 for mixed in (True, False):
                     reading = draw(whole, number, pile, mixed=mixed, rehearse=options.rehearse)
                     add(pile, reading, options.method, seed, draw=number)
-    for seed, method in product(options.seeds, [] if options.whole else options.digits):
-        add_both(f"digits, {method}", read_digits(seed, mixed=True), method, seed)
+    for seed, method in product(options.seeds, options.digits):
+        reading = read_digits(seed, mixed=True)
+        for said in (reading, unsaid(reading)):
+            add(f"digits, {method}", said, method, seed)
     print(table({"runs": (recorded(path) | runs) if not options.print else runs}))
 
 

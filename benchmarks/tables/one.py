@@ -105,6 +105,7 @@ def main() -> None:
     (job,) = [job for job in tables.jobs if job.name == options.run]
     try:
         record = run(tables, job, options.data, options.device, options.folder)
+        write(options.out, record)  # so that nothing of what follows costs the run
         if job.row.snapshots:
             began = monotonic()
             options.out.with_suffix(".csv").write_text(maps_of(options.folder))

@@ -201,7 +201,7 @@ def recorded(tables: Tables, records: Records) -> dict[str, dict[str, dict[str, 
     in per cent, the number of seeds, and what was published."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for row in tables.rows.values():
-        own = row.name == f"{row.dataset}-{row.method}" and not (row.of or row.recipe or row.settings)
+        own = row.name == f"{row.dataset}-{row.method}" and not (row.of or row.recipe or row.backbone or row.settings)
         values = accuracies(row, of_row(row, tables, records)) if own else []
         if values:
             figures = {"accuracy": round(statistics.mean(values), 2), "seeds": len(values)}

@@ -15,7 +15,7 @@ HERE = Path(__file__).parent
 Records = dict[str, dict[str, Any]]
 """By name: ROW-SEED."""
 MARGIN = 1.05
-BESIDE = ("maps", "count")
+AFTERWARDS = ("maps", "count")
 """Seconds of a record that are of what was made of a finished run, and not of the run."""
 
 
@@ -160,9 +160,10 @@ def accuracies(row: Row, found: list[dict[str, Any]]) -> list[float]:
 
 
 def minutes_of(record: dict[str, Any]) -> float:
-    """Of a run, without what was made of it afterwards; with the stage I that it began from, if that was another's."""
+    """Minutes that a run took, without what was made of it afterwards; with the stage I that it began from, if that was
+    another's."""
     seconds = dict(record["seconds"])
-    beside = sum(seconds.pop(name, 0) for name in BESIDE)
+    beside = sum(seconds.pop(name, 0) for name in AFTERWARDS)
     whole = max(seconds.pop("process", 0) - beside, seconds.pop("since_start", 0))
     return max(whole, sum(seconds.values())) / 60
 
@@ -174,7 +175,9 @@ def estimate(row: Row, tables: Tables, records: Records, hardware: str) -> float
     """
     same = [r for r in of_row(row, tables, records) if r["hardware"] == hardware and "process" in r["seconds"]]
     alone = [
-        minutes_of(r) + sum(r["seconds"].get(name, 0) for name in BESIDE) / 60 for r in same if not r.get("gpu_shared")
+        minutes_of(r) + sum(r["seconds"].get(name, 0) for name in AFTERWARDS) / 60
+        for r in same
+        if not r.get("gpu_shared")
     ]
     return MARGIN * max(alone, default=row.minutes)
 

@@ -109,13 +109,13 @@ class Queue:
         under_way: list[Running] = []
         with tempfile.TemporaryDirectory() as folder:
             try:
-                while job := self.next():
-                    under_way.append(self.start(job, (self.options.keep or Path(folder)) / job.name))
-                    self.wait(under_way[-1])
+                while True:
                     failed += self.finish_ended(under_way)
-                while under_way and self.left() > 0:
+                    if not any(map(self.needs_all, under_way)) and (job := self.next()):
+                        under_way.append(self.start(job, (self.options.keep or Path(folder)) / job.name))
+                    elif not under_way or self.left() <= 0:
+                        break
                     time.sleep(LOOK)
-                    failed += self.finish_ended(under_way)
                 for one in under_way:
                     failed += not self.cut_off(one)
             finally:
@@ -125,13 +125,12 @@ class Queue:
             tell(job, f"left for the next time: takes about {self.minutes(job):.1f} min")
         return failed
 
-    def wait(self, one: Running) -> None:
-        """Until the run has ended or the time is over; on a GPU, until its result is there: from then on it uses one
-        core, for its page, and the next run can begin."""
+    def needs_all(self, one: Running) -> bool:
+        """Whether no other run may begin yet. On a GPU one may as soon as the result is there: what follows takes one
+        core, for the page; but for rows of which features are read once more, for a count or for maps."""
+        after = one.job.row.count or one.job.row.snapshots
         result = one.folder / "run" / "result.json"
-        on_cpu = self.hardware.startswith("cpu")
-        while self.left() > 0 and one.process.poll() is None and (on_cpu or not result.exists()):
-            time.sleep(LOOK)
+        return bool(self.hardware.startswith("cpu") or after or not result.exists())
 
     def finish_ended(self, under_way: list[Running]) -> int:
         """Take those that have ended from the list and write their records; the number of those that failed."""

@@ -1,12 +1,18 @@
-"""Features of the pretrained network, which a run of it finds in the cache again."""
+"""The estimate for images: the features that it needs, and those of the pretrained network, which a run of it finds in
+the cache again."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from newfound.count.estimate import count
+from newfound.count.result import Count
+from newfound.count.sample import drawn_rows
 from newfound.data.store import ImageStore
 from newfound.data.vectors import VectorStore
 from newfound.engine.frozen import frozen_features
@@ -36,3 +42,20 @@ def pretrained_features(
         cache=cache,
     )
     return features.cpu()
+
+
+def count_images(
+    images: ImageStore,
+    labels: np.ndarray,
+    features_of: Callable[[ImageStore], Tensor],
+    *,
+    mixed: bool,
+    seed: int,
+    reporter: Reporter,
+) -> Count:
+    """How many novel categories there are among images of which the first have ``labels`` [n] from 0. ``features_of``
+    gives the features of those images alone that the estimate looks at."""
+    known = torch.from_numpy(labels)
+    rows = drawn_rows(known, len(images), seed)
+    features = features_of(images.take(rows.numpy()))
+    return count(features, known[rows[rows < len(known)]], mixed=mixed, seed=seed, reporter=reporter)

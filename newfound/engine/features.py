@@ -12,8 +12,8 @@ from newfound.engine.device import precision
 from newfound.progress import Reporter
 
 BATCH, NUMBERS = 512, 2**23
-"""Images at a time, and on a CPU how many numbers these may have: 55 images of 224 pixels. On one core
-EfficientNet-Lite0 reads 69 images a second so, and 26 where it is shown 512 at a time."""
+"""Images at a time, and on a CPU how many numbers these may have: 55 images of 224 pixels. A
+network for photographs is slower where its layers pass on more than a processor keeps at hand."""
 
 PASSING, SMALL = 2**28, 64
 """On a CPU, bytes that the largest layer may take in and give out for a batch of images wider than so many pixels."""
@@ -61,7 +61,10 @@ def _batch(network: nn.Module, images: ImageStore, device: torch.device, functio
 
 
 def _passing(network: nn.Module, images: ImageStore, function: Callable[[Tensor], Tensor]) -> int:
-    """Bytes that the largest layer of the network takes in and gives out for one image."""
+    """Bytes that the largest layer of the network takes in and gives out for one image.
+
+    With gradients on, since without them a network may go past its layers (newfound/nets/efficientnet.py).
+    """
     found = [1]
 
     def note(layer: nn.Module, given: tuple[object, ...], made: object) -> None:
@@ -70,7 +73,8 @@ def _passing(network: nn.Module, images: ImageStore, function: Callable[[Tensor]
 
     hooks = [part.register_forward_hook(note) for part in network.modules() if not list(part.children())]
     try:
-        function(images.batch(torch.arange(1)))
+        with torch.enable_grad():
+            function(images.batch(torch.arange(1)))
     finally:
         for hook in hooks:
             hook.remove()

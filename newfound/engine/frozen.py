@@ -20,8 +20,9 @@ from newfound.progress import Progress, Reporter
 from newfound.strangers import require_regular
 from newfound.tensors import pack, read_tensors
 
-FORMAT = 2
-"""Goes up when features are computed or kept in another way; since 2 their files have a checksum."""
+FORMAT = 3
+"""Goes up when features are computed or kept in another way: since 2 their files have a checksum, since 3 batch norms
+are folded on a CPU."""
 
 BATCH = 32
 SHARD = 16 * BATCH

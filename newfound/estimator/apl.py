@@ -1,4 +1,4 @@
-"""APL: the paper's method in scikit-learn's manner."""
+"""APL, the paper's method, as a scikit-learn estimator."""
 
 from __future__ import annotations
 

@@ -16,8 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from newfound.config.mapping import brief
 from newfound.config.settings import Settings
 from newfound.count.auto import choice_of, number_given, to_look_for
-from newfound.count.estimate import count
-from newfound.count.features import pretrained_features
+from newfound.count.features import count_images, pretrained_features
 from newfound.count.result import Count
 from newfound.data.cache import decode_cached, default_cache
 from newfound.data.collection import Collection, novel_tasks
@@ -217,16 +216,19 @@ class Discoverer(ClusterMixin, BaseEstimator):
     def _count(self, store: ImageStore, labels: np.ndarray, device: torch.device, seed: int, reporter: Reporter) -> int:
         """The number of novel categories, estimated from images of which the first have labels."""
         network = None if isinstance(store, VectorStore) else find_backbone(PRETRAINED, default_cache())
-        features = pretrained_features(store, network, device, reporter, default_cache())
-        self.count_ = count(
-            features, torch.from_numpy(labels[labels >= 0]), mixed=self.mixed, seed=seed, reporter=reporter
+
+        def features_of(some: ImageStore) -> torch.Tensor:
+            return pretrained_features(some, network, device, reporter, default_cache())
+
+        self.count_ = count_images(
+            store, labels[labels >= 0], features_of, mixed=self.mixed, seed=seed, reporter=reporter
         )
         reporter.say(str(choice_of(self.count_)))
         return to_look_for(self.count_)
 
     def _choose(self, images: np.ndarray | list[str | Path], device: torch.device, given: Mapping[str, Any]) -> Chosen:
         """The method and the recipe given, or what suits the images and the device."""
-        method = None if self.method == "auto" else self.method
+        method = self.method if self.method != "auto" else None
         if self.recipe:
             return Chosen(method or method_of(self.recipe), self.recipe)
         if isinstance(images, np.ndarray) and images.dtype.kind == "f" and images.ndim == 2:

@@ -46,7 +46,7 @@ def choose(
 ) -> Chosen:
     """Whatever is not given, from the images and the ``device`` ("cpu", "cuda:0"). What is given stays; a method "auto"
     is not given."""
-    method = None if method == "auto" else method
+    method = method if method != "auto" else None
     if domain not in (None, "natural", "symbolic"):
         raise UserError(f"--domain {brief(domain)}: it can be natural or symbolic")
     if recipe:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from newfound.config.mapping import whole_number
 from newfound.data.cache import default_cache
-from newfound.data.collection import Collection
 from newfound.data.sources import Request, Source
 from newfound.errors import Interrupted, UserError
 from newfound.plan.auto import PRETRAINED
@@ -80,7 +79,7 @@ def count_source(
 ) -> Count:
     """The estimate for folders or features, by what the network ``backbone`` makes of images. The number of categories
     that the source asks for is of no account."""
-    from newfound.count.features import pretrained_features
+    from newfound.count.features import count_images, pretrained_features
     from newfound.engine.device import pick_device
     from newfound.nets.pretrained import find_backbone
 
@@ -92,10 +91,12 @@ def count_source(
     def features_of(images: ImageStore) -> Tensor:
         return pretrained_features(images, network, where, reporter, cache)
 
-    return _count(collection, features_of, seed, reporter)
+    labels = collection.labels[: collection.n_labelled]
+    return count_images(collection.train, labels, features_of, mixed=collection.mixed, seed=seed, reporter=reporter)
 
 
 def _of_run(folder: Path, seed: int, device: str, reporter: Reporter) -> Count:
+    from newfound.count.features import count_images
     from newfound.engine.device import pick_device
     from newfound.engine.features import read_features
     from newfound.model import load_model
@@ -116,21 +117,8 @@ def _of_run(folder: Path, seed: int, device: str, reporter: Reporter) -> Count:
         images = images.to(where)
         return read_features(model, images, where, reporter, title="reading features", of=model.features).cpu()
 
-    return _count(collection, features_of, seed, reporter)
-
-
-def _count(collection: Collection, features_of: Callable[[ImageStore], Tensor], seed: int, reporter: Reporter) -> Count:
-    """The estimate, for which the features of those images are read that it looks at."""
-    import torch
-
-    from newfound.count.estimate import count
-    from newfound.count.sample import drawn_rows
-
-    labels = torch.from_numpy(collection.labels[: collection.n_labelled])
-    rows = drawn_rows(labels, len(collection.train), seed)
-    features = features_of(collection.train.take(rows.numpy()))
-    some = labels[rows[rows < len(labels)]]
-    return count(features, some, mixed=collection.mixed, seed=seed, reporter=reporter)
+    labels = collection.labels[: collection.n_labelled]
+    return count_images(collection.train, labels, features_of, mixed=collection.mixed, seed=seed, reporter=reporter)
 
 
 @contextlib.contextmanager

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from newfound import count_novel, discover
+from newfound import UserError, count_novel, discover
 from newfound.methods import method_names
 from newfound.plan.recipe import resolve_settings
 from newfound.report.matrix import meanings
@@ -30,6 +30,8 @@ run = pathlib.Path(sys.argv[sys.argv.index("--folder") + 1])
 if "endless" in name and not run.exists():
     run.mkdir()
     time.sleep(600)
+if "next" in name:
+    time.sleep(2)
 if "paged" in name:
     run.mkdir()
     (run / "result.json").write_text("{}")
@@ -189,8 +191,17 @@ def test_the_next_run_begins_on_a_gpu_while_the_page_of_the_last_is_drawn(
     monkeypatch.setattr(tables["run"], "_hardware", lambda device: hardware)
     assert queue({"paged": {}, "next": {}}) == ["digits-paged-0", "digits-next-0"]
     assert records(tmp_path) == ["digits-next-0", "digits-paged-0"]
+    paged, following = (json.loads((tmp_path / f"digits-{name}-0.json").read_text()) for name in ("paged", "next"))
+    assert paged["unlabelled"]["begun"] == ["digits-paged-0", *(["digits-next-0"] if beside else [])]
+    if beside:
+        assert paged["seconds"]["process"] < following["seconds"]["process"], "its time ends with its own page"
+
+
+def test_no_run_begins_while_features_of_the_last_are_read_once_more(queue, tables, tmp_path, monkeypatch):
+    monkeypatch.setattr(tables["run"], "_hardware", lambda device: "NVIDIA H200")
+    assert queue({"paged": {"count": True}, "next": {}}) == ["digits-paged-0", "digits-next-0"]
     begun = json.loads((tmp_path / "digits-paged-0.json").read_text())["unlabelled"]["begun"]
-    assert begun == ["digits-paged-0", *(["digits-next-0"] if beside else [])]
+    assert begun == ["digits-paged-0"]
 
 
 def test_a_page_that_is_not_drawn_in_time_is_cut_off(queue, tables, tmp_path, monkeypatch, capsys):
@@ -237,7 +248,7 @@ def test_a_row_with_count_has_the_number_counted_in_its_features_and_no_longer_m
     record = json.loads((tmp_path / "digits-kmeans-0.json").read_text())
     out = tmp_path / "run"
     discover(dataset="digits", method="kmeans", device="cpu", out=out, settings=QUICK)
-    assert record["counted"] == json.loads(json.dumps(count_novel(run=out).to_mapping()))
+    assert record["counted"] == json.loads(json.dumps(count_novel(run=out, device="cpu").to_mapping()))
     seconds = record["seconds"]
     assert tables["rows"].minutes_of(record) == pytest.approx((seconds["process"] - seconds["count"]) / 60)
     read = tables["rows"]
@@ -246,6 +257,28 @@ def test_a_row_with_count_has_the_number_counted_in_its_features_and_no_longer_m
     ours, dtc, gcd, shift = (found["methods"][way] for way in ("owned", "dtc", "gcd", "shift"))
     interval = "{} to {}".format(*found["interval"])
     assert lines[2:] == [f"| Digits: kmeans | 5 | {interval} | {ours} | {dtc} | {gcd} | {shift} | 0 |"]
+
+
+def test_a_row_is_recorded_even_if_its_categories_cannot_be_counted(tables, tmp_path, monkeypatch):
+    def refuse(**arguments):
+        raise UserError("too few")
+
+    write_rows(tmp_path / "rows.yaml", {"kmeans": {"settings": QUICK, "count": True}})
+    words = ["--rows", tmp_path / "rows.yaml", "--run", "digits-kmeans-0", "--device", "cpu"]
+    words += ["--folder", tmp_path / "run", "--out", tmp_path / "record.json"]
+    monkeypatch.setattr(sys, "argv", ["one.py", *map(str, words)])
+    monkeypatch.setattr(tables["one"], "count_novel", refuse)
+    with pytest.raises(SystemExit, match="too few"):
+        tables["one"].main()
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert record["unlabelled"]["accuracy"] > 0
+    assert "counted" not in record
+
+
+def test_rows_with_a_count_are_of_one_task_whose_pile_has_novel_categories_alone(tables):
+    found = tables["rows"].read_tables()
+    counted = {row.dataset for row in found.rows.values() if row.count}
+    assert counted == {"cifar10", "cifar100"}
 
 
 def test_a_row_with_snapshots_keeps_what_its_pictures_need(tables, tmp_path, monkeypatch):

@@ -47,9 +47,13 @@ def trajectory(stage, engine, device):
 
 @pytest.mark.gpu
 @pytest.mark.parametrize(
-    "changes", [{}, {"network": "resnet18", "views.domain": "natural"}], ids=["digits", "resnet18"]
+    ("changes", "second", "last"),
+    [({}, 1e-4, 1e-3), ({"network": "resnet18", "views.domain": "natural"}, 2e-3, 5e-2)],
+    ids=["digits", "resnet18"],
 )
-def test_cpu_and_gpu_take_the_same_steps(digits, changes):
+def test_cpu_and_gpu_take_the_same_steps(digits, changes, second, last):
+    """Rounding grows: if the ResNet's first weights differ by 1e-7, two runs on a CPU have cross-entropies 2e-5 apart
+    after one step, and up to 1.6 % within 20. With the digits' small network they stay 2e-6 apart."""
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     settings = resolve_settings("apl", "apl-digits", changes)
@@ -64,8 +68,6 @@ def test_cpu_and_gpu_take_the_same_steps(digits, changes):
     b, first_b = trajectory(twin, Engine(digits, cuda), cuda)
     print({name: [(a[step][name], b[step][name]) for step in (0, 1, -1)] for name in a[0]})
     assert torch.equal(first_a, first_b)
-    # Rounding grows: if the ResNet's first weights differ by 1e-7, two runs on a CPU have cross-entropies 2e-5 apart
-    # after one step, and up to 1.6 % within 20.
-    for step, within in ((0, 1e-4), (1, 2e-3), (-1, 5e-2)):
+    for step, within in ((0, 1e-4), (1, second), (-1, last)):
         for name in ("loss", "ins", "cls", "pas"):
             assert b[step][name] == pytest.approx(a[step][name], rel=within), (step, name)

@@ -97,7 +97,7 @@ def test_the_real_weights_come_with_newfound_and_are_those_whose_checksum_we_kee
 
 
 def test_features_read_without_gradients_are_those_that_training_would_see():
-    """On a CPU convolutions take up their batch norms where nothing learns: another way to the same numbers."""
+    """On a CPU batch norms are folded into the convolutions where nothing learns: another way to the same numbers."""
     net = build(NAME, 3, 224).eval()
     for norm in (part for part in net.modules() if isinstance(part, nn.BatchNorm2d)):
         for values in (norm.weight, norm.running_var):
@@ -112,3 +112,15 @@ def test_features_read_without_gradients_are_those_that_training_would_see():
         seen = net(images)
     torch.testing.assert_close(read, plain, rtol=1e-4, atol=1e-5)
     assert not torch.allclose(seen, read, atol=1e-2)  # batch norms in training mode take the batch's own statistics
+
+
+def test_features_are_read_on_a_cpu_without_a_pass_for_each_batch_norm(monkeypatch):
+    net = build(NAME, 3, 224).eval()
+    normed = []
+    plain = F.batch_norm
+    monkeypatch.setattr(F, "batch_norm", lambda *given, **named: normed.append(1) or plain(*given, **named))
+    net(torch.randn(1, 3, 32, 32))
+    assert len(normed) == 49
+    with torch.no_grad():
+        net(torch.randn(1, 3, 32, 32))
+    assert len(normed) == 49

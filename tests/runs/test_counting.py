@@ -97,6 +97,25 @@ def test_the_estimator_counts(files):
     assert model.count_.estimate == len(model.novel_classes_) == embeddings.NOVEL
 
 
+def test_the_estimator_reads_those_images_alone_that_are_looked_at(files, monkeypatch):
+    from newfound.count import features as counted
+    from newfound.count import sample
+
+    sizes = []
+
+    def watch(images, *others):
+        sizes.append(len(images))
+        return read(images, *others)
+
+    read = counted.pretrained_features
+    monkeypatch.setattr("newfound.estimator.discoverer.pretrained_features", watch)
+    monkeypatch.setattr(sample, "MOST_PILE", 60)
+    features = np.load(files["features"])
+    labels = np.where(np.arange(len(features)) < 100, np.arange(len(features)) % 4, -1)
+    model = Discoverer(n_novel="auto", settings=QUICK).fit(features, labels)
+    assert sizes == [sum(model.count_.images)] == [160]
+
+
 def write(folder, features, n_known):
     np.save(folder / "x.npy", features.astype(np.float32))
     lines = [f"{i},{label}\n" for i, label in enumerate(n_known)]
