@@ -164,3 +164,7 @@ class Settings:
     """Steps between two lines of metrics.jsonl, and between two host synchronisations."""
     checkpoint_every: int = number(1, 1, MAX_COUNT)
     """Epochs between two checkpoints."""
+
+    def left_out(self) -> dict[str, str]:
+        """The plans that no stage trains by, with the setting that leaves each out: {"tune": "tune.blocks is 0"}."""
+        return {}

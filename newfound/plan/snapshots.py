@@ -18,7 +18,8 @@ MOST = 100
 def parse_snapshots(given: str | Iterable[int | str] | None, settings: Settings) -> tuple[str, ...]:
     """Plans and epochs as STAGE:EPOCH, from "1,10,stage2:1" or a list of such numbers and words.
 
-    A number alone is an epoch of the plan that the method's time budget stretches.
+    A number alone is an epoch of the plan that the method's time budget stretches. Stops at a plan that the settings
+    leave out.
     """
     words = given.split(",") if isinstance(given, str) else [] if given is None else given
     try:
@@ -27,6 +28,13 @@ def parse_snapshots(given: str | Iterable[int | str] | None, settings: Settings)
         raise UserError(f"--snapshots {brief(given)}: write it as 1,10,100") from None
     if given is not None and not 1 <= len(found) <= MOST:
         raise UserError(f"--snapshots {brief(given)}: give 1 to {MOST} epochs, such as 1,10,100")
+    left_out = settings.left_out()
+    for plan, epoch in found:
+        if plan in left_out:
+            raise UserError(
+                f"--snapshots {plan}:{epoch}: {settings.method} does not train the stage {plan} where "
+                f"{left_out[plan]}; change that setting, or leave this epoch out"
+            )
     return tuple(f"{plan}:{epoch}" for plan, epoch in found)
 
 
@@ -38,18 +46,19 @@ def _parse(word: Any, settings: Settings) -> tuple[str, int]:
             f"--snapshots {brief(word)}: an epoch is a whole number from 1, or that of a stage, as stage2:1"
         )
     plans = _plans(settings)
+    trained = [name for name in plans if name not in settings.left_out()]
     if not colon:
         plan = get_method(settings.method).stretched
         if not plan:
-            raise UserError(f"--snapshots {number}: say of which stage of {settings.method}: {_list(plans, number)}")
+            raise UserError(f"--snapshots {number}: say of which stage of {settings.method}: {_list(trained, number)}")
     if plan not in plans:
         raise UserError(
-            f"--snapshots {cut(str(word))}: {settings.method} has no stage {cut(plan)}; write {_list(plans, number)}"
+            f"--snapshots {cut(str(word))}: {settings.method} has no stage {cut(plan)}; write {_list(trained, number)}"
         )
     return plan, number
 
 
-def _list(plans: dict[str, PlanSettings], epoch: int) -> str:
+def _list(plans: Iterable[str], epoch: int) -> str:
     return " or ".join(f"{plan}:{epoch}" for plan in plans)
 
 

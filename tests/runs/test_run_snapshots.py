@@ -4,13 +4,18 @@ import csv
 
 import numpy as np
 import pytest
+import torch
 import yaml
 from methods_tiny import TINY, quick, trained_methods
 
 import newfound
 from newfound.config.mapping import to_mapping
+from newfound.config.settings import PlanSettings
+from newfound.data.digits import read_digits
+from newfound.engine.loop import Engine
 from newfound.methods import get_method
 from newfound.methods.parts.representation import Representation
+from newfound.methods.parts.supervised import Supervised
 from newfound.runfolder import Run
 from newfound.runs.snapshots import read_snapshots, read_truth
 
@@ -109,7 +114,8 @@ def test_a_run_that_is_stopped_before_and_after_a_snapshot_ends_with_the_same_on
         ("apl", "discovery:1", "apl has no stage discovery; write stage1:1 or stage2:1"),
         ("apl", "1,4", "--snapshots stage1:4: stage1 has 3 epochs here; name none beyond"),
         ("apl", "1,1000000", "--snapshots stage1:1000000: stage1 has 3 epochs here; name none beyond"),
-        ("apl-features", "1", "say of which stage of apl-features: stage2:1 or tune:1"),
+        ("apl-features", "1", "say of which stage of apl-features: stage2:1"),
+        ("apl-features", "tuned:1", "apl-features has no stage tuned; write stage2:1"),
     ],
 )
 def test_epochs_that_there_are_not_are_refused_before_a_run_begins(tmp_path, method, given, sentence):
@@ -120,12 +126,45 @@ def test_epochs_that_there_are_not_are_refused_before_a_run_begins(tmp_path, met
     assert not (tmp_path / "run").exists()
 
 
-def test_a_stage_that_did_not_come_is_told(tmp_path, capsys):
+LEFT_OUT = [
+    ("apl-features", "tune", {}, "tune.blocks is 0"),
+    *((name, "stage2", {"selftraining.iterations": 0}, "selftraining.iterations is 0") for name in ("apl", "apl-plus")),
+    *(
+        (name, "selfsupervised", {"self_supervision": False}, "self_supervision is false")
+        for name in ("autonovel", "dtc", "kcl", "mcl")
+    ),
+]
+
+
+@pytest.mark.parametrize(("method", "stage", "settings", "why"), LEFT_OUT)
+def test_a_stage_that_the_settings_leave_out_is_refused_before_a_run_begins(tmp_path, method, stage, settings, why):
+    with pytest.raises(newfound.UserError) as caught:
+        newfound.discover(
+            dataset="digits", method=method, settings=settings, snapshots=f"{stage}:1", out=tmp_path / "run"
+        )
+    assert str(caught.value) == (
+        f"snapshots {stage}:1: {method} does not train the stage {stage} where {why}; change that setting, or leave "
+        "this epoch out"
+    )
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("method", trained_methods())
+def test_every_stage_that_the_settings_do_not_leave_out_is_trained(method, monkeypatch):
+    collection, trained, settings = read_digits(0).collection, set(), quick(method)
+    with monkeypatch.context() as patch:
+        patch.setattr(Engine, "train", lambda engine, stage: trained.add(stage.settings_key))
+        get_method(method)(settings).fit(collection, Engine(collection, torch.device("cpu")))
+    plans = {name for name, value in vars(settings).items() if isinstance(value, PlanSettings)}
+    assert trained == plans - settings.left_out().keys()
+
+
+def test_a_stage_without_features_is_told_at_the_end(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(Supervised, "snapshot", lambda *_: None)
     newfound.discover(
-        dataset="digits", method="autonovel", recipe="autonovel-digits", snapshots="selfsupervised:1", threads=1,
-        settings={"self_supervision": False, "supervised.epochs": 1, "discovery.epochs": 1}, out=tmp_path / "run",
-    )  # fmt: skip
-    assert "there is no snapshot selfsupervised:1" in capsys.readouterr().err
+        dataset="digits", method="kmeans", snapshots="1", settings={"stage1.epochs": 1}, threads=1, out=tmp_path / "run"
+    )
+    assert "there is no snapshot stage1:1" in capsys.readouterr().err
     assert not (tmp_path / "run" / "snapshots").exists()
 
 

@@ -39,3 +39,6 @@ class FeatureSettings(BackboneSettings):
     stage2: PlanSettings = PlanSettings(epochs=20, batch=256, optimiser="adamw", lr=1e-3, weight_decay=0.0)
     tune: TuningSettings = TuningSettings()
     cluster: ClusterSettings = ClusterSettings(algorithm="uneven", normalise=True)
+
+    def left_out(self) -> dict[str, str]:
+        return {} if self.tune.blocks else {"tune": "tune.blocks is 0"}

@@ -57,6 +57,9 @@ class SelfSupervisionSettings(Settings):
     tuned_blocks: int = number(2, 1, 1000)
     """Blocks, the last ones, that learn after self-supervision. All learn where there was none."""
 
+    def left_out(self) -> dict[str, str]:
+        return {} if self.self_supervision else {"selfsupervised": "self_supervision is false"}
+
 
 @dataclass(frozen=True)
 class PretrainedSettings(SelfSupervisionSettings):

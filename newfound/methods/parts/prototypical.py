@@ -94,3 +94,6 @@ class PrototypicalSettings(Settings):
     def __post_init__(self) -> None:
         if self.instance.learner == "none" and not self.category:
             raise UserError("instance.learner=none and category=false leave stage I nothing to learn: change one")
+
+    def left_out(self) -> dict[str, str]:
+        return {} if self.selftraining.iterations else {"stage2": "selftraining.iterations is 0"}
