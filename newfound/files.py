@@ -21,6 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from newfound.errors import UserError
+
 TOKEN = 8
 """Hexadecimal digits in the name of a temporary file."""
 TEMPORARY = re.compile(rf"\.(?P<name>.+)\.[0-9a-f]{{{TOKEN}}}\.(?P<ending>writing|retired)", re.DOTALL)
@@ -214,6 +216,17 @@ def _replace(folder: int, new: str, path: Path) -> None:
         shutil.rmtree(retired, ignore_errors=True, dir_fd=folder)
     else:
         os.unlink(retired, dir_fd=folder)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder inside that of a run, unless it is there; stop where something else stands in its place."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise UserError(
+            f"{folder} is no folder, and this run writes there: move it away, and go on with "
+            f"`newfound resume {folder.parent}`"
+        ) from None
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from safetensors import SafetensorError
 from torch import Tensor
 
 from newfound.errors import UserError
-from newfound.files import clear_unfinished, new_directory, remove_own
+from newfound.files import clear_unfinished, make_folder, new_directory, remove_own
 from newfound.progress import Reporter
 from newfound.strangers import parse_json, read_small, require_regular
 from newfound.tensors import pieces, read_tensors
@@ -55,7 +55,7 @@ class Checkpoints:
     def save(self, stage: str, step: int, tensors: dict[str, Tensor], state: dict[str, Any], *, last: bool) -> None:
         """Commit a checkpoint, then drop all but the newest two of the stage; of a finished stage just one stays."""
         path = self.folder / f"{stage}-{step:09d}"
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_folder(self.folder)
         with new_directory(path, self.folder.parent) as folder:
             file = folder / "tensors.safetensors"
             with open(file, "wb", BUFFER) as writing:  # not save_file: its error on a full disk is no OSError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 
 from newfound.data.collection import Collection
-from newfound.files import write_bytes
+from newfound.files import make_folder, write_bytes
 from newfound.tensors import pack
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class Snapshots:
             return
         features = stage.snapshot(self.rows, engine)
         if features is not None:
-            self.folder.mkdir(exist_ok=True)
+            make_folder(self.folder)
             content = pack({"features": features, "images": torch.from_numpy(self.images)})
             write_bytes(self.folder / f"{stage.name}-{epoch:05d}.safetensors", content, self.folder.parent)
 
@@ -50,7 +51,12 @@ class Snapshots:
 def make_snapshots(
     folder: Path, wanted: Sequence[tuple[str, int]], collection: Collection, names: Sequence[str], seed: int
 ) -> Snapshots:
-    """Snapshots of the same images whenever they are taken; ``names`` [n_unlabelled] are what assignments.csv has."""
+    """Snapshots of the same images whenever they are taken; ``names`` [n_unlabelled] are what assignments.csv has.
+
+    Stops before anything is trained where a file stands in the folder's place.
+    """
+    if os.path.lexists(folder):
+        make_folder(folder)
     rng = np.random.default_rng([seed, 0x54A9])
     chosen = rng.permutation(collection.n_unlabelled)[:MOST_IMAGES]
     place = np.empty(len(names), np.int64)

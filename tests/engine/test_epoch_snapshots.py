@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 from newfound.engine.snapshots import Snapshots, make_snapshots
-from newfound.errors import Interrupted
+from newfound.errors import Interrupted, UserError
 
 STEPS = 5
 """Of an epoch of a toy; it has four epochs."""
@@ -102,6 +102,28 @@ def test_a_stage_without_features_has_no_snapshots(make_engine, make_toy, tmp_pa
     )
     engine.train(make_toy())
     assert not (tmp_path / "run" / "snapshots").exists()
+
+
+def test_a_file_in_the_place_of_the_folder_is_one_sentence_before_anything_is_trained(tmp_path, collection):
+    folder = tmp_path / "snapshots"
+    folder.write_text("notes")
+    with pytest.raises(UserError) as caught:
+        make_snapshots(folder, [("stage1", 1)], collection, [*"abcdefgh"], 0)
+    assert str(caught.value) == (
+        f"{folder} is no folder, and this run writes there: move it away, and go on with `newfound resume {tmp_path}`"
+    )
+    assert folder.read_text() == "notes"
+
+
+@pytest.mark.parametrize("name", ["snapshots", "checkpoint"])
+def test_a_run_in_which_a_file_took_the_place_of_a_folder_goes_on_once_it_is_moved(train, tmp_path, name):
+    whole, place = train(tmp_path / "whole"), tmp_path / "run" / name
+    with pytest.raises(UserError, match=f"{name} is no folder"):
+        train(tmp_path / "run", on_step=lambda step: place.write_text("notes") if step == 2 else None)
+    assert place.read_text() == "notes"
+    place.unlink()
+    assert all(torch.equal(value, whole[name]) for name, value in train(tmp_path / "run").items())
+    assert files(tmp_path / "run") == files(tmp_path / "whole")
 
 
 def test_snapshots_are_of_the_same_images_each_named_by_its_row(collection, tmp_path, monkeypatch):
