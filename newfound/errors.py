@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 
 _OPTION = re.compile(r"(`[^`]*`|\b(?:newfound|pip) [^;,:]*)|(?<![\w-])--([a-z]+(?:-[a-z]+)*)\b")
 """An option in a sentence; commands to type, in which options stay as they are, come first."""
@@ -17,6 +19,14 @@ def in_python(text: str) -> str:
         return found[1] or _IN_PYTHON.get(found[2], found[2].replace("-", "_"))
 
     return _OPTION.sub(name, text)
+
+
+def did_you_mean(name: object, known: Iterable[str], prefix: str = "") -> str:
+    """The end of a sentence about a name that there is not: the nearest one that there is, or all there are, each after
+    the ``prefix``. Capital and small letters are alike."""
+    names = {one.casefold(): f"{prefix}{one}" for one in known}
+    close = difflib.get_close_matches(str(name).casefold(), names, n=1, cutoff=0.7)
+    return f"; did you mean {names[close[0]]}?" if close else f"; there are: {', '.join(names.values())}"
 
 
 class UserError(ValueError):

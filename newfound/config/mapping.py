@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import numbers
 import operator
@@ -13,7 +12,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
-from newfound.errors import UserError
+from newfound.errors import UserError, did_you_mean
 from newfound.strangers import parse_yaml
 
 T = TypeVar("T")
@@ -67,18 +66,13 @@ def _from_mapping(cls: type[T], mapping: Any, where: str, prefix: str) -> T:
     values = {}
     for key, value in mapping.items():
         if key not in known:
-            name = cut(str(key)) if isinstance(key, str) else brief(key)
-            raise UserError(f"{where}: there is no setting {prefix}{name}{_did_you_mean(name, known)}")
+            name = cut(key) if isinstance(key, str) else brief(key)
+            raise UserError(f"{where}: there is no setting {prefix}{name}{did_you_mean(name, known, prefix)}")
         values[key] = _convert(value, hints[key], known[key], where, f"{prefix}{key}")
     try:
         return cls(**values)
     except UserError as error:
         raise UserError(f"{where}: {prefix}{error.command_line}") from None
-
-
-def _did_you_mean(key: str, known: Mapping[str, Any]) -> str:
-    close = difflib.get_close_matches(key, known, n=1)
-    return f"; did you mean {close[0]}?" if close else f"; there are: {', '.join(known)}"
 
 
 def _convert(value: Any, hint: Any, spec: dataclasses.Field[Any], where: str, name: str) -> Any:

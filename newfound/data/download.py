@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from newfound.data.transfer import Unobtainable, discard, fetch
 from newfound.data.unpack import unpack
-from newfound.errors import UserError
+from newfound.errors import UserError, did_you_mean
 from newfound.progress import Reporter
 
 
@@ -112,7 +112,7 @@ def _archives_of(name: str, table: Mapping[str, tuple[Archive, ...]]) -> tuple[A
     name_of_whole = PARTS_OF.get(name, name)
     if name_of_whole not in table:
         parts = [part for part, whole in PARTS_OF.items() if whole in table]
-        raise UserError(f"there is no data set {name!r} to get; there are: {', '.join([*table, *parts])}")
+        raise UserError(f"there is no data set {name!r} to get{did_you_mean(name, [*table, *parts])}")
     return table[name_of_whole]
 
 

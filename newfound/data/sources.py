@@ -11,7 +11,7 @@ from typing import Any
 from newfound.data.collection import Reading
 from newfound.data.digits import read_digits, read_digits_rehearsal
 from newfound.data.tasks import only_task
-from newfound.errors import UserError
+from newfound.errors import UserError, did_you_mean
 from newfound.progress import Reporter
 
 
@@ -221,7 +221,7 @@ class Source:
         if self.dataset is None and not (self.labelled and self.unlabelled):
             raise UserError("give --labelled and --unlabelled folders, or the --dataset to use")
         if self.dataset is not None and self.dataset not in DATASETS:
-            raise UserError(f"there is no data set {self.dataset}; there are: {', '.join(DATASETS)}")
+            raise UserError(f"there is no data set {self.dataset}{did_you_mean(self.dataset, DATASETS)}")
         if self.dataset is None and self.data:
             raise UserError("--data says where a data set's files are: name the data set with --dataset")
         if self.dataset is not None and self.mixed and not DATASETS[self.dataset].mixed:

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from newfound.errors import UserError
+from newfound.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
     from newfound.methods.base import Method
@@ -84,7 +84,7 @@ def default_method(*, domain: str, device: str, images: int, pretrained: bool) -
 
 def _place(name: str) -> str:
     if name not in method_names():
-        raise UserError(f"there is no method {name}; there are: {', '.join(method_names())}")
+        raise UserError(f"there is no method {name}{did_you_mean(name, method_names())}")
     return f"{__name__}.{name.replace('-', '_')}"
 
 

@@ -14,7 +14,7 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from newfound.errors import UserError
+from newfound.errors import UserError, did_you_mean
 from newfound.files import write_bytes
 from newfound.nets import Net, build
 from newfound.nets.efficientnet import SCALES
@@ -85,8 +85,8 @@ def find_backbone(text: str, cache: Path | None, architecture: str | None = None
     if is_file:
         return load_backbone(architecture or "", os.path.abspath(text), cache)
     if text not in PACKAGES and not text.startswith(TIMM):
-        names = ", ".join(PACKAGES)
-        raise UserError(f"there is no pretrained network {text}; there are: {names}, timm:NAME, FILE.safetensors")
+        meant = did_you_mean(text, [*PACKAGES, f"{TIMM}NAME", "FILE.safetensors"])
+        raise UserError(f"there is no pretrained network {text}{meant}")
     return load_backbone(text, "", cache)
 
 

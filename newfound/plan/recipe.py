@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from newfound.config.mapping import brief, cut, from_mapping, load_yaml, override
 from newfound.config.settings import Settings
-from newfound.errors import UserError
+from newfound.errors import UserError, did_you_mean
 from newfound.methods import get_method, method_names
 from newfound.strangers import SMALL, parse_yaml, read_small
 
@@ -128,8 +128,8 @@ def _over_base(name: str, where: str, above: tuple[str, ...]) -> dict[str, Any]:
         else:
             text = read_small(Path(name), SMALL).decode("utf-8")
     except (OSError, ValueError):  # there is none, or it is no text, or its name has a null in it
-        known = ", ".join(recipe_names())
-        found = f"there is no recipe {name}, nor a readable file of that name; there are: {known}"
+        meant = did_you_mean(os.path.basename(name).removesuffix(".yaml"), recipe_names())
+        found = f"there is no recipe {name}, nor a readable file of that name{meant}"
         raise UserError(f"{where}, base: {found}" if above else found) from None
     if place in above:
         raise UserError(f"{where}: base {name} goes in a circle; the last of a chain of recipes has no base")

@@ -47,7 +47,9 @@ def test_a_change_goes_over_the_recipe_and_leaves_the_rest():
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"stage1.epoch": 3}, "no setting stage1.epoch; did you mean epochs"),
+        ({"stage1.epoch": 3}, r"no setting stage1.epoch; did you mean stage1.epochs\?"),
+        ({"Stage1.epochs": 3}, r"no setting Stage1; did you mean stage1\?"),
+        ({"stage1.nonsense": 3}, "no setting stage1.nonsense; there are: stage1.epochs, stage1.batch"),
         ({"nonsense": 3}, "no setting nonsense; there are: method, network"),
         ({"stage1.epochs": "many"}, "stage1.epochs should be of type int"),
         ({"stage1.epochs": 2.5}, "stage1.epochs should be of type int"),

@@ -512,7 +512,7 @@ def test_another_split_is_the_same_download(site, tmp_path, name, whole):
 
 def test_an_unknown_name_lists_the_known_ones(tmp_path):
     with pytest.raises(UserError) as caught:
-        get_data("cifar", tmp_path, reporter=QUIET)
+        get_data("mnist", tmp_path, reporter=QUIET)
     for name in ("cifar10", "cifar100", "omniglot", "cifar100-50", "cifar100-rehearsal", "omniglot-rehearsal"):
         assert name in str(caught.value).replace(":", "").replace(",", "").split()
 

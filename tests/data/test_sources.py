@@ -65,7 +65,7 @@ def test_a_root_goes_with_a_data_set_only():
         ({}, "give labelled and unlabelled folders"),
         ({"labelled": "known"}, "give labelled and unlabelled folders"),
         ({"dataset": "digits", "labelled": "known"}, "either dataset or labelled"),
-        ({"dataset": "cifar11"}, "there is no data set cifar11; there are: digits, digits-rehearsal, cifar10"),
+        ({"dataset": "mnist"}, "there is no data set mnist; there are: digits, digits-rehearsal, cifar10"),
         ({"labelled": "known", "unlabelled": "pile"}, "say with n_novel"),
         ({"dataset": "digits", "n_novel": 3}, "says how many categories to look for: leave n_novel out"),
         ({"labelled": "known", "unlabelled": "pile", "n_novel": 0}, "at least one category"),
