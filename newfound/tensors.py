@@ -28,7 +28,9 @@ TYPES = {
     torch.float64: "F64", torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16", torch.int64: "I64",
     torch.int32: "I32", torch.int16: "I16", torch.int8: "I8", torch.uint8: "U8", torch.bool: "BOOL",
 }  # fmt: skip
-"""What safetensors calls the types of tensors."""
+"""What safetensors calls the types of tensors that are written."""
+UNREAD = (torch.complex64, torch.float4_e2m1fn_x2)
+"""Types that torch has, and in which nothing that is read here can be: pairs of numbers."""
 
 
 def pack(tensors: Mapping[str, Tensor]) -> bytes:
@@ -69,8 +71,9 @@ def checksum(tensors: Mapping[str, Tensor]) -> str:
 
 
 def read_tensors(path: Path, *, checked: bool = False) -> dict[str, Tensor]:
-    """The tensors of a safetensors file. Those that no longer fit the checksum, or with ``checked`` have none, are
-    Rotten; a file too large for the memory there is, is a UserError. What else is wrong is the library's exception."""
+    """The tensors of a safetensors file, of whatever type; of pairs of numbers there are none. Those that no longer fit
+    the checksum, or with ``checked`` have none, are Rotten; a file too large for the memory there is, is a UserError.
+    What else is wrong is the library's exception."""
     # A sparse file of terabytes takes no room on disk.
     require_memory(require_regular(path).st_size, f"{path}")
     try:
@@ -79,6 +82,10 @@ def read_tensors(path: Path, *, checked: bool = False) -> dict[str, Tensor]:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - the file is no mapping
     except (UnicodeDecodeError, OverflowError) as error:
         raise SafetensorError(str(error)) from None
+    for name, value in tensors.items():
+        if value.dtype in UNREAD:
+            kind = str(value.dtype).removeprefix("torch.")
+            raise SafetensorError(f"{name[:80]} has the type {kind}, which is not read")
     if promised is None and checked:
         raise Rotten(f"{path.name} has no checksum")
     if promised is not None and not re.fullmatch(r"[0-9a-f]{8}", promised):

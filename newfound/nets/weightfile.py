@@ -38,7 +38,7 @@ def load_file(path: Path, architecture: str | None) -> tuple[str, int, Net]:
     except UserError:
         raise
     except (SafetensorError, ValueError, KeyError) as error:
-        raise UserError(f"{str(path)!r} is not a whole safetensors file: {' '.join(str(error).split())}") from None
+        raise UserError(f"{str(path)!r} cannot be read as a safetensors file: {' '.join(str(error).split())}") from None
     weights = {name: value for name, value in everything.items() if not name.startswith(CLASSIFIERS)}
     name = architecture or _recognise(weights, path)
     size = _size(weights) if name in WIDTHS else 224
@@ -86,7 +86,10 @@ def _fitting(net: Net, weights: Mapping[str, Tensor], complaint: str) -> dict[st
             raise UserError(f"{complaint}: {name} is missing")
         if given.shape != value.shape:
             raise UserError(f"{complaint}: {name} has the shape {list(given.shape)}, not {list(value.shape)}")
-        if value.is_floating_point() and not (given.is_floating_point() and given.isfinite().all()):
+        if value.is_floating_point() and not given.is_floating_point():
+            kind = str(given.dtype).removeprefix("torch.")
+            raise UserError(f"{complaint}: {name} has the type {kind}, and weights are floating-point numbers")
+        found[name] = given.to(value.dtype)  # of some small types torch cannot tell which values are finite
+        if value.is_floating_point() and not found[name].isfinite().all():
             raise UserError(f"{complaint}: {name} has values that are no finite numbers")
-        found[name] = given.to(value.dtype)
     return found

@@ -109,7 +109,7 @@ def recall(call: Call, method: Method, shape: tuple[int, int, int], reporter: Re
         tensors = _read(path)
         digests, features = tensors["digests"], tensors["features"]
         _check_shapes(digests, features, len(digests), features.shape[1])
-    except (OSError, SafetensorError, KeyError, ValueError, IndexError) as error:
+    except (OSError, SafetensorError, KeyError, TypeError, ValueError, IndexError) as error:
         raise UserError(f"{path} does not hold the features of images that are gone: {error}") from None
     names = [row.tobytes() for row in digests]
     kept = Kept(Path(call.cache), method.kept_as(), shape, torch.device(call.device), reporter)

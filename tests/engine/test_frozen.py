@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from torch import nn
 
 from newfound.data.store import ImageStore
 from newfound.engine import frozen
 from newfound.engine.frozen import Kept, frozen_features, recalled_features
 from newfound.progress import Reporter
+from newfound.tensors import CHECKSUM, checksum
 
 
 class Counting(nn.Module):
@@ -95,6 +97,19 @@ def test_a_damaged_file_in_the_cache_costs_time_alone(images, tmp_path, capsys):
         path.write_bytes(path.read_bytes()[:50])
     assert torch.equal(read(Counting(), images, tmp_path), features)
     assert "computed again" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float8_e4m3fn, torch.uint16])
+@pytest.mark.parametrize("name", ["digests", "features"])
+def test_a_file_of_other_types_in_the_cache_costs_time_alone(images, tmp_path, kind, name):
+    features = read(Counting(), images, tmp_path)
+    for path in tmp_path.rglob("*.safetensors"):
+        tensors = load_file(path)
+        tensors[name] = tensors[name].to(kind)
+        save_file(tensors, path, metadata={CHECKSUM: checksum(tensors)})
+    kept = Kept(tmp_path, "a", images.shape, torch.device("cpu"), Reporter(quiet=True))
+    assert torch.equal(recalled_features(Counting(), images, torch.device("cpu"), kept, of=Counting()), features)
+    assert torch.equal(read(Counting(), images, tmp_path), features)
 
 
 @pytest.mark.parametrize("place", [0.1, 0.5, 0.99])

@@ -63,10 +63,18 @@ def test_a_transformer_says_its_image_size(tmp_path):
     assert found.net(torch.zeros(1, 3, 64, 64)).shape == (1, 192)
 
 
-def test_halves_are_read_as_singles(file):
-    change(file, conv1__weight=torch.ones(64, 3, 7, 7, dtype=torch.float16))
-    net = find_backbone(str(file), None).net
-    assert net.conv1.weight.dtype == torch.float32
+FLOATS = [
+    torch.float64, torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2,
+    torch.float8_e5m2fnuz,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+def test_floating_point_numbers_of_any_size_are_read_as_singles(file, kind):
+    change(file, conv1__weight=torch.full((64, 3, 7, 7), -1.5).to(kind))
+    weight = find_backbone(str(file), None).net.conv1.weight
+    assert weight.dtype == torch.float32
+    assert (weight == -1.5).all()
 
 
 @pytest.mark.parametrize(
@@ -79,7 +87,19 @@ def test_halves_are_read_as_singles(file):
         ({"layer2__0__bn1__bias": None}, "layer2.0.bn1.bias is missing"),
         ({"layer5__bias": torch.ones(2)}, r"it has layer5.bias, which that network has not \(1 such\)"),
         ({"bn1__bias": torch.full((64,), torch.nan)}, "bn1.bias has values that are no finite numbers"),
-        ({"bn1__bias": torch.ones(64, dtype=torch.int64)}, "bn1.bias has values that are no finite numbers"),
+        ({"bn1__bias": torch.full((64,), 1e300, dtype=torch.float64)}, "bn1.bias has values that are no finite"),
+        (
+            {"bn1__bias": torch.full((64,), torch.nan).to(torch.float8_e4m3fn)},
+            "bn1.bias has values that are no finite numbers",
+        ),
+        (
+            {"bn1__bias": torch.ones(64, dtype=torch.uint16)},
+            "bn1.bias has the type uint16, and weights are floating-point numbers",
+        ),
+        (
+            {"bn1__bias": torch.ones(64, dtype=torch.complex64)},
+            "cannot be read as a safetensors file: bn1.bias has the type complex64, which is not read",
+        ),
     ],
 )
 def test_weights_that_do_not_fit_are_refused(file, changes, words):
@@ -117,7 +137,7 @@ def test_a_network_that_is_none_of_ours_is_not_recognised(tmp_path):
 )
 def test_a_file_that_is_not_whole_is_refused(file, damage):
     file.write_bytes(damage(file.read_bytes()))
-    with pytest.raises(UserError, match="is not a whole safetensors file"):
+    with pytest.raises(UserError, match="cannot be read as a safetensors file"):
         find_backbone(str(file), None)
 
 

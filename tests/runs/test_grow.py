@@ -13,6 +13,7 @@ import torch
 import yaml
 from PIL import Image
 from safetensors.numpy import load_file, save_file
+from safetensors.torch import save
 
 import newfound
 from newfound import UserError
@@ -20,17 +21,21 @@ from newfound.cli import main as cli
 from newfound.config.mapping import to_mapping
 from newfound.data.grown import Known
 from newfound.data.remembered import RememberedStore
+from newfound.data.sources import Source
 from newfound.data.store import ImageStore
 from newfound.errors import Interrupted
+from newfound.methods.kmeans import KMeans
 from newfound.methods.parts.supervised import Supervised
 from newfound.model import load_model
 from newfound.nets import efficientnet
 from newfound.ours import mark
+from newfound.plan.call import Call
 from newfound.plan.recipe import resolve_settings
 from newfound.progress import Reporter
 from newfound.runs.again import report
 from newfound.runs.assess import assess
 from newfound.runs.known import continued
+from newfound.runs.remember import recall
 
 COLOURS = {
     "red": (200, 40, 40), "blue": (40, 40, 200), "green": (40, 200, 40), "white": (220,) * 3,
@@ -308,6 +313,16 @@ def test_a_frozen_network_is_grown_without_the_images_to_the_same_result(tmp_pat
     with pytest.raises(UserError, match=r"labelled images of .* are not in .*known any more: .* with moved "):
         go_on(tmp_path, out="damaged")
     assert not (tmp_path / "damaged").exists()
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float8_e4m3fn, torch.uint16])
+def test_kept_features_of_other_types_are_refused_in_a_sentence(tmp_path, kind):
+    tensors = {"digests": torch.zeros(2, 16, dtype=torch.uint8), "features": torch.zeros(2, 8, dtype=kind)}
+    (tmp_path / "known.safetensors").write_bytes(save(tensors))
+    source = Source(unlabelled="later", n_novel=1, known=str(tmp_path / "known.json"), next_name="novel-03")
+    call = Call(source, 0, "cpu", 1, str(tmp_path))
+    with pytest.raises(UserError, match=r"known.safetensors does not hold the features of images that are gone"):
+        recall(call, KMeans(KMeans.Settings()), (3, 8, 8), Reporter(quiet=True))
 
 
 def test_a_network_that_is_trained_needs_the_images_wherever_they_are_now(root):
