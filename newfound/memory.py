@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,17 @@ UNKNOWN = 4 * 2**30
 """Bytes that are taken to be free where the system does not say."""
 UNLIMITED = 2**60
 """Limits from here on are none."""
+_SAID = {
+    "the memory of the GPU is full": (
+        r"OutOfMemoryError|CUDA error: out of memory|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED"
+    ),
+    "the memory is full, or there are too many threads": r"can't start new thread",
+    "the memory is full": (
+        r"MemoryError|Cannot allocate memory|can't allocate memory|Failed to allocate memory|std::bad_alloc|"
+        r"failed to map segment from shared object|could not create a primitive$"
+    ),
+}
+"""In which words Python, the system, torch, oneDNN, onnxruntime and the loader of libraries say so."""
 PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 
 
@@ -33,11 +45,10 @@ def require_memory(needed: int, what: str, remedy: str = "") -> None:
         raise UserError(f"{what} takes {size(needed)} of memory, and {size(free)} are free{remedy and f': {remedy}'}")
 
 
-def ran_out(error: BaseException) -> bool:
-    """Whether an error says that the memory was not enough: Python's, torch's on a CPU, or a GPU's."""
-    return isinstance(error, MemoryError) or any(
-        word in f"{type(error).__name__}: {error}" for word in ("OutOfMemoryError", "can't allocate memory")
-    )
+def ran_out(error: BaseException) -> str:
+    """What an error says of a memory that was not enough, a part of a sentence; "" where it says something else."""
+    said = f"{' '.join(kind.__name__ for kind in type(error).__mro__)}: {error}"
+    return next((what for what, words in _SAID.items() if re.search(words, said)), "")
 
 
 def size(number: float) -> str:

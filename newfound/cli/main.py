@@ -30,6 +30,10 @@ not regular, or too large."""
 
 
 FULL = errno.ENOSPC, errno.EDQUOT
+ROOM = (
+    "end other programs, or call again with a smaller batch or data.size, or with fewer images; a run that had begun "
+    "goes on with `newfound resume RUN`"
+)
 FREE = "free some space and call again; a run that had begun goes on with `newfound resume RUN`"
 
 
@@ -73,6 +77,8 @@ def status() -> int:
     except OSError as error:
         if error.errno in FULL:
             return _complain(f"the disk is full ({error}): {FREE}", 2)
+        if what := ran_out(error):
+            return _complain(f"{what}: {ROOM}", 2)
         if error.strerror is None:  # of no system call
             _tell(f"{type(error).__name__}: {error}")
             raise
@@ -81,8 +87,8 @@ def status() -> int:
     except Diverged as error:
         return _complain(str(error), 1)
     except Exception as error:
-        if ran_out(error):
-            return _complain(f"the memory is full: take a smaller batch or data.size, or fewer images ({error})", 1)
+        if what := ran_out(error):
+            return _complain(f"{what}: {ROOM}", 2)
         _tell(f"{type(error).__name__}: {error}")
         raise
 

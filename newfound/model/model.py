@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from newfound._version import __version__
 from newfound.errors import UserError
 from newfound.files import new_directory
-from newfound.memory import require_memory, size
+from newfound.memory import ran_out, require_memory, size
 from newfound.model.encoder import Encoder
 from newfound.model.strangeness import Strangeness
 from newfound.nets.heads import Head, build_head
@@ -173,6 +173,8 @@ def load_model(path: Path) -> Model:
     except UserError:
         raise
     except (OSError, SafetensorError, RuntimeError, ValueError) as error:
+        if ran_out(error):
+            raise
         reason = " ".join(str(error).split())
         raise UserError(f"{path / 'model.safetensors'} does not hold the weights of this model: {reason}") from None
     return model.eval()

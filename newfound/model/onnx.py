@@ -21,6 +21,7 @@ from torch import Tensor
 from newfound._version import __version__
 from newfound.errors import UserError
 from newfound.files import write_bytes
+from newfound.memory import ran_out
 from newfound.model.graph import Graph
 from newfound.model.model import Model
 
@@ -165,6 +166,8 @@ def _exported(graph: Graph, example: Tensor) -> bytes:
                     dynamic_axes=axes,
                 )
         except Exception as error:  # whatever an exporter may say of a network of others'
+            if ran_out(error):
+                raise
             reason = " ".join(str(error).split())[:200]
             network = graph.model.encoder.network
             raise UserError(f"torch cannot write the network {network} as ONNX: {reason}") from None

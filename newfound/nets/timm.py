@@ -9,6 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from newfound.errors import UserError
+from newfound.memory import ran_out
 
 TIMM = "timm:"
 
@@ -32,6 +33,8 @@ class Timm(nn.Module):
         try:
             self.model: nn.Module = timm.create_model(plain, pretrained=pretrained, num_classes=0)
         except Exception as error:  # whatever a download or one of hundreds of constructors may raise
+            if ran_out(error):
+                raise
             reason = " ".join(str(error).split())[:200]
             raise UserError(f"timm cannot make the network {plain}: {reason}") from None
         self.width = int(self.model.num_features)

@@ -1,6 +1,7 @@
 """Streams that are closed, full or gone, signals one after the other, and names that a terminal would obey."""
 
 import json
+import mmap
 import os
 import shlex
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 import torch
 from hostile_files import TINY_WORDS, make_trees
@@ -15,6 +17,7 @@ from hostile_files import TINY_WORDS, make_trees
 from newfound.cli import main as cli
 from newfound.cli.printing import write, write_json
 from newfound.data.cache import default_cache
+from newfound.memory import ran_out
 from newfound.progress import Reporter, Surviving, visible
 from newfound.runfolder import Run
 
@@ -87,9 +90,7 @@ def test_a_failure_with_json_is_an_object_on_standard_output(monkeypatch, capsys
 @pytest.mark.parametrize(
     ("error", "status"),
     [
-        *((KeyboardInterrupt(), 130), (cli.Diverged("lost"), 1), (OSError(28, "No space"), 2), (MemoryError(), 1)),
-        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"), 1),
-        (torch.OutOfMemoryError("CUDA out of memory"), 1),
+        *((KeyboardInterrupt(), 130), (cli.Diverged("lost"), 1), (OSError(28, "No space"), 2), (MemoryError(), 2)),
     ],
 )
 def test_every_kind_of_failure_is_told_in_json_with_its_status(monkeypatch, capsys, error, status):
@@ -103,6 +104,54 @@ def test_every_kind_of_failure_is_told_in_json_with_its_status(monkeypatch, caps
     monkeypatch.setattr(sys, "argv", ["newfound", "discover", "--", "--json"])
     assert cli.status() == status
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    "take",
+    [
+        lambda: torch.empty(2**50, dtype=torch.uint8),
+        lambda: np.empty(2**50, np.uint8),
+        lambda: bytearray(2**62),
+        lambda: mmap.mmap(-1, 2**50),
+    ],
+)
+def test_a_full_memory_is_one_sentence_whoever_says_it(monkeypatch, capsys, take):
+    monkeypatch.setattr(cli, "app", lambda *_, **__: take())
+    assert cli.status() == 2
+    assert capsys.readouterr().err == f"newfound: the memory is full: {cli.ROOM}\n"
+
+
+GPU = "the memory of the GPU is full"
+
+
+@pytest.mark.parametrize(
+    ("error", "what"),
+    [
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."), GPU),
+        (RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be reported"), GPU),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), GPU),
+        (RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), GPU),
+        (RuntimeError("std::bad_alloc"), "the memory is full"),
+        (RuntimeError("could not create a primitive"), "the memory is full"),
+        (RuntimeError("unable to mmap 80 bytes from file <a>: Cannot allocate memory (12)"), "the memory is full"),
+        (ImportError("lib.so: failed to map segment from shared object"), "the memory is full"),
+        (OSError(12, "Cannot allocate memory", "file"), "the memory is full"),
+        (RuntimeError("can't start new thread"), "the memory is full, or there are too many threads"),
+    ],
+)
+def test_a_full_memory_is_told_as_that_of_the_machine_or_of_the_gpu(monkeypatch, capsys, error, what):
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(cli, "app", fail)
+    assert cli.status() == 2
+    assert capsys.readouterr().err == f"newfound: {what}: {cli.ROOM}\n"
+
+
+def test_what_is_no_full_memory_is_not_told_as_one():
+    assert not ran_out(ImportError("lib.so: cannot allocate memory in static TLS block"))
+    assert not ran_out(RuntimeError("could not create a primitive descriptor for the matmul primitive"))
+    assert not ran_out(OSError(13, "Permission denied", "file"))
 
 
 def test_a_failure_nobody_thought_of_is_told_in_json_and_keeps_its_traceback(monkeypatch, capsys):

@@ -149,6 +149,15 @@ def test_every_damage_to_the_weights_is_a_sentence(saved):
         assert load_model(saved), name
 
 
+def test_a_full_memory_is_not_taken_for_damage_to_the_weights(saved, monkeypatch):
+    def full(path):
+        raise RuntimeError(f"unable to mmap 80 bytes from file <{path}>: Cannot allocate memory (12)")
+
+    monkeypatch.setattr("newfound.model.model.read_tensors", full)
+    with pytest.raises(RuntimeError, match="Cannot allocate memory"):
+        load_model(saved)
+
+
 def test_a_model_from_before_there_were_checksums_is_read(model, saved):
     save_file(load_file(saved / "model.safetensors"), saved / "model.safetensors")
     images = torch.randint(0, 256, (5, 1, 8, 8), dtype=torch.uint8)

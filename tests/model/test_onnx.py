@@ -177,6 +177,13 @@ def test_a_model_beyond_two_gigabytes_is_refused(tmp_path, monkeypatch):
         write_onnx(make_model(), tmp_path / "model.onnx", about={})
 
 
+def test_a_full_memory_is_not_taken_for_a_network_that_cannot_be_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.onnx, "export", lambda *_, **__: torch.empty(2**50, dtype=torch.uint8))
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        write_onnx(make_model(), tmp_path / "model.onnx", about={})
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_without_the_packages_it_is_said_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(UserError, match=r'pip install "newfound\[onnx\]"'):

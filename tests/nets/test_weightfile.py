@@ -154,3 +154,13 @@ def test_a_network_of_timm_s_without_timm_names_the_command(monkeypatch):
         find_backbone("timm:resnet50", None)
     with pytest.raises(UserError, match="is no network of timm's"):
         find_backbone("timm:hf-hub:somebody/model", None)
+
+
+def test_a_full_memory_is_not_taken_for_a_network_that_timm_cannot_make(monkeypatch):
+    import sys
+    from types import SimpleNamespace
+
+    timm = SimpleNamespace(create_model=lambda *_, **__: torch.empty(2**50, dtype=torch.uint8))
+    monkeypatch.setitem(sys.modules, "timm", timm)
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        find_backbone("timm:resnet50", None)
