@@ -72,6 +72,9 @@ class APL(Method):
             self.settings.network, shape, learner_views(self.settings.views, size, self.settings.instance.learner)
         )
 
+    def encoder_settings(self) -> dict[str, Any]:
+        return super().encoder_settings() | {"dimension": self.settings.dimension}
+
     def later_epochs(self, collection: Collection) -> float:
         """Stage II's. They are shorter than stage I's, so to count them as such is on the safe side."""
         epochs: int = self.settings.selftraining.iterations * self.settings.stage2.epochs

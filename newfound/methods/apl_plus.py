@@ -83,6 +83,9 @@ class APLPlus(Method):
         check_extra_views(chosen.network, shape, learner_views(chosen.views, size, chosen.instance.learner))
         check_extra_views(chosen.network, shape, make_views(chosen.discovery_views, size))
 
+    def encoder_settings(self) -> dict[str, Any]:
+        return super().encoder_settings() | {"dimension": self.settings.dimension}
+
     def later_epochs(self, collection: Collection) -> float:
         """Stage II's, which are shorter than those of discovery."""
         epochs: int = self.settings.selftraining.iterations * self.settings.stage2.epochs

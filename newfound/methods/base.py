@@ -112,6 +112,12 @@ class Method(ABC):
         with torch.random.fork_rng(devices=[]):
             nets.build(self.settings.network, *shape[:2])
 
+    def encoder_settings(self) -> dict[str, Any]:
+        """Of the settings network, data.size and dimension, those that the encoder of a run's model follows from, by
+        name; a later run goes on from a model that fits them alone."""
+        size = {"data.size": self.settings.data.size} if self.goes_on else {}
+        return {"network": self.settings.network} | size
+
     def later_epochs(self, collection: Collection) -> float:
         """What follows the stretched plan, in its epochs."""
         return 0

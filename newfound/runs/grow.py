@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from newfound.config.choice import Choice
-from newfound.config.mapping import whole_number
+from newfound.config.mapping import cut, whole_number
 from newfound.count.auto import choice_of, number_given, to_look_for
 from newfound.count.result import Count
 from newfound.data.cache import default_cache
@@ -17,7 +17,7 @@ from newfound.data.sources import Source
 from newfound.errors import UserError
 from newfound.methods import get_method
 from newfound.methods.base import Method, require_mixed
-from newfound.model import load_model
+from newfound.model import Model, load_model
 from newfound.plan.auto import PRETRAINED
 from newfound.plan.call import Call
 from newfound.progress import Reporter
@@ -105,11 +105,7 @@ def grow(
             check_numbers(seed, threads)
             check_free(folder)
             method, model = get_method(old.settings.method)(old.settings), load_model(old.model_folder())
-            if model.method != old.settings.method:
-                raise UserError(
-                    f"the settings of the run {run} are of {old.settings.method}, and its model was made by "
-                    f"{model.method}: one of them was changed; grow the run as it was, or start a new one"
-                )
+            _require_fitting(old, method, model)
             if mixed:
                 require_mixed(old.settings.method)
             method.check_weights({}, features=False, cache=place)
@@ -172,6 +168,20 @@ def _require_folders(run: Run) -> None:
             f"the run {run.folder} was made of features, and grow goes on from runs of folders of images: put the "
             "features of all images into one file, with what was found among --labels, and call `newfound discover`"
         )
+
+
+def _require_fitting(run: Run, method: Method, model: Model) -> None:
+    """Stop unless a run's settings are those that its model was made with."""
+    said = f"the settings of the run {run.folder}"
+    remedy = "one of them was changed; grow the run as it was, or start a new one"
+    if model.method != run.settings.method:
+        raise UserError(f"{said} are of {run.settings.method}, and its model was made by {model.method}: {remedy}")
+    encoder = model.encoder
+    found = {"network": encoder.network, "data.size": encoder.size, "dimension": encoder.dimension}
+    for name, value in method.encoder_settings().items():
+        if value != found[name]:
+            wanted = f"{name}={cut(str(value))}"
+            raise UserError(f"{said} have {wanted}, and its model was made with {name}={found[name]}: {remedy}")
 
 
 @contextlib.contextmanager

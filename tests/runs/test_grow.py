@@ -24,6 +24,7 @@ from newfound.data.remembered import RememberedStore
 from newfound.data.sources import Source
 from newfound.data.store import ImageStore
 from newfound.errors import Interrupted
+from newfound.methods import get_method
 from newfound.methods.kmeans import KMeans
 from newfound.methods.parts.supervised import Supervised
 from newfound.model import load_model
@@ -438,6 +439,31 @@ def test_a_run_whose_settings_are_of_another_method_is_refused(root):
     path.write_text(yaml.safe_dump(content | {"settings": content["settings"] | {"method": "simclr"}}))
     with pytest.raises(UserError, match=r"settings.yaml: there is no setting|settings of the run"):
         go_on(root)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"network": "vgg6"}, "have network=vgg6, and its model was made with network=tiny: "),
+        ({"data": {"size": 32}}, "have data.size=32, and its model was made with data.size=16: "),
+    ],
+)
+def test_a_run_whose_settings_are_of_another_network_is_refused_before_a_folder_is_made(
+    root, monkeypatch, change, sentence
+):
+    path = root / "run" / "settings.yaml"
+    content = yaml.safe_load(path.read_text())
+    path.write_text(yaml.safe_dump(content | {"settings": content["settings"] | change}))
+    monkeypatch.setattr("newfound.runs.grow.claimed", None)
+    with pytest.raises(UserError, match=f"settings of the run .* {sentence}one of them was changed"):
+        go_on(root)
+    assert not (root / "run2").exists()
+
+
+@pytest.mark.parametrize("method", ["apl", "apl-plus"])
+def test_a_method_that_projects_features_says_so_of_its_encoder(method):
+    settings = resolve_settings(method, f"{method}-digits", {"dimension": 24})
+    assert get_method(method)(settings).encoder_settings() == {"network": "tiny", "data.size": 8, "dimension": 24}
 
 
 @pytest.mark.parametrize(
