@@ -10,8 +10,9 @@ from newfound.trust.gauges import least_parted
 from newfound.trust.merged import merged
 from newfound.trust.rehearsal import Rehearsal
 
-WITHIN = 0.15
-"""The share of the pile within known categories from which a warning is due: docs/mixed.md."""
+WITHIN, WITHIN_LEARNED = 0.15, 0.25
+"""The share of the pile within known categories from which a warning is due, by features that no label has touched and
+by learned ones: docs/trust.md."""
 FEW, FEW_KNOWN, STRAY = 10, 5, 2
 """Images of a category in the pile and of a known one below which, of a found one up to which, a warning is due."""
 STABLE, REHEARSED, PARTED = 0.7, 0.7, 0.65
@@ -31,7 +32,8 @@ def doubts(
     if collection.n_unlabelled < FEW * collection.n_novel:
         few = f"{collection.n_unlabelled} images for {collection.n_novel} categories"
         warnings["few"] = f"the pile has {few}: with fewer than {FEW} a category many will be wrong"
-    if not collection.mixed and gauges.get("within", 0) >= WITHIN:
+    within = WITHIN_LEARNED if outcome.backbone_features is None else WITHIN
+    if not collection.mixed and gauges.get("within", 0) >= within:
         warnings["within"] = (
             f"about {gauges['within']:.0%} of the pile lies within known categories, and all of it was given novel "
             "ones: if known categories may hide in the pile, look for them there with --mixed"

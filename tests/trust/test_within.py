@@ -11,7 +11,7 @@ from newfound.data.collection import novel_tasks
 from newfound.methods.apl_features import FeatureAPL
 from newfound.trust.gauges import gauge
 from newfound.trust.rehearsal import rehearse
-from newfound.trust.warnings import WITHIN, doubts
+from newfound.trust.warnings import WITHIN, WITHIN_LEARNED, doubts
 from newfound.trust.within import share_within
 
 
@@ -34,12 +34,14 @@ def test_the_gauge_is_about_the_share_of_known_images_in_the_pile(share, learns)
     assert share_within(*hiding(share, learns=learns), seed=0) == pytest.approx(share, abs=0.05)
 
 
-def test_it_is_told_from_the_bar_on_and_names_the_option():
+@pytest.mark.parametrize(("learns", "bar"), [(False, WITHIN), (True, WITHIN_LEARNED)])
+def test_it_is_told_from_the_bar_on_and_names_the_option(learns, bar):
     collection, outcome = situation(apart=3)
-    told = doubts(collection, outcome, {"within": WITHIN})["within"]
-    assert told.startswith(f"about {WITHIN:.0%} of the pile lies within known categories")
+    outcome = dataclasses.replace(outcome, backbone_features=None) if learns else outcome
+    told = doubts(collection, outcome, {"within": bar})["within"]
+    assert told.startswith(f"about {bar:.0%} of the pile lies within known categories")
     assert told.endswith("look for them there with --mixed")
-    assert "within" not in doubts(collection, outcome, {"within": WITHIN - 0.01})
+    assert "within" not in doubts(collection, outcome, {"within": bar - 0.01})
 
 
 def as_mixed(collection):
