@@ -189,7 +189,7 @@ def test_the_page_of_the_folders_is_what_the_record_says(monkeypatch):
 
 def test_the_page_of_trust_is_what_the_records_say(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks" / "trust"))
-    for name in ("page", "pools", "look", "reject", "gauges", "confidence", "within"):
+    for name in ("page", "pools", "look", "reject", "gauges", "confidence", "within", "learned"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     import page
 
