@@ -270,8 +270,8 @@ def test_the_page_of_mixed_piles_has_the_table_of_its_record(monkeypatch):
     import run
 
     record = json.loads((ROOT / "benchmarks" / "mixed" / "record.json").read_text())
-    other = json.loads((ROOT / "benchmarks" / "mixed" / "simgcd.json").read_text())
-    for each in (record, other):
+    others = [json.loads((ROOT / "benchmarks" / "mixed" / f"{name}.json").read_text()) for name in ("simgcd", "cifar")]
+    for each in (record, *others):
         assert run.table(each) in (ROOT / "docs" / "mixed.md").read_text()
         assert not each["commit"].endswith("+")
     first = record["runs"]["known among novel"]
