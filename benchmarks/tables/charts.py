@@ -23,6 +23,8 @@ SHORT = {
     " with self-supervision": " w/ S.S.",
     " with incremental learning": " w/ I.L.",
     ", 500 epochs of discovery": ", 500 ep.",
+    " (ours), over EfficientNet-Lite0 as it is": " (pretrained)",
+    ", over EfficientNet-Lite0 as it is": " (pretrained)",
 }
 
 
