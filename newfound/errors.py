@@ -12,6 +12,10 @@ _IN_PYTHON = {"novel": "n_novel", "set": "settings"}
 """Options of the command line that have another name in Python, beside their dashes."""
 
 
+NEAR, MOST_MEANT = 0.7, 4
+"""How near a name has to be to be suggested, and how many equally near ones are."""
+
+
 def in_python(text: str) -> str:
     """A sentence in the words of the command line, ``--novel 12``, in those of Python, ``n_novel 12``."""
 
@@ -21,12 +25,23 @@ def in_python(text: str) -> str:
     return _OPTION.sub(name, text)
 
 
-def did_you_mean(name: object, known: Iterable[str], prefix: str = "") -> str:
-    """The end of a sentence about a name that there is not: the nearest one that there is, or all there are, each after
-    the ``prefix``. Capital and small letters are alike."""
-    names = {one.casefold(): f"{prefix}{one}" for one in known}
-    close = difflib.get_close_matches(str(name).casefold(), names, n=1, cutoff=0.7)
-    return f"; did you mean {names[close[0]]}?" if close else f"; there are: {', '.join(names.values())}"
+def did_you_mean(name: object, known: Iterable[str], prefix: str = "", others: Iterable[str] = ()) -> str:
+    """The end of a sentence about a name that there is not: the nearest of those that there are, if these are few; or
+    all, each after the ``prefix``, and ``others``, what else can be written. Capital and small letters are alike."""
+    word = str(name).casefold()
+    near = {one: _nearness(word, one.casefold()) for one in known}
+    best = max(near.values(), default=0.0)
+    meant = [f"{prefix}{one}" for one, value in near.items() if value == best >= NEAR]
+    if not 1 <= len(meant) <= MOST_MEANT:
+        return f"; there are: {', '.join([*(f'{prefix}{one}' for one in near), *others])}"
+    return f"; did you mean {' or '.join([', '.join(meant[:-1]), meant[-1]] if len(meant) > 1 else meant)}?"
+
+
+def _nearness(word: str, known: str) -> float:
+    """From 0 to 1: of names that begin or end with the word, and of the same letters in another order, it is 1."""
+    if known.startswith(f"{word}-") or known.endswith(f"-{word}") or sorted(word) == sorted(known):
+        return 1.0
+    return difflib.SequenceMatcher(None, known, word).ratio()
 
 
 class UserError(ValueError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterator
@@ -17,17 +18,17 @@ UNKNOWN = 4 * 2**30
 """Bytes that are taken to be free where the system does not say."""
 UNLIMITED = 2**60
 """Limits from here on are none."""
+FULL, FULL_GPU = "the memory is full", "the memory of the GPU is full"
 _SAID = {
-    "the memory of the GPU is full": (
-        r"OutOfMemoryError|CUDA error: out of memory|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED"
+    FULL_GPU: (
+        r"CUDA (driver )?error: out of memory|CUBLAS_STATUS_ALLOC_FAILED|CUDNN_STATUS_ALLOC_FAILED|CUFFT_ALLOC_FAILED"
     ),
-    "the memory is full, or there are too many threads": r"can't start new thread",
-    "the memory is full": (
-        r"MemoryError|Cannot allocate memory|can't allocate memory|Failed to allocate memory|std::bad_alloc|"
-        r"failed to map segment from shared object|could not create a primitive$"
-    ),
+    f"{FULL}, or there are too many threads": r"can't start new thread",
+    FULL: r"Cannot allocate memory|can't allocate memory|Failed to allocate memory|std::bad_alloc",
+    "the memory is probably full": r"failed to map segment from shared object$|could not create a primitive$",
 }
-"""In which words Python, the system, torch, oneDNN, onnxruntime and the loader of libraries say so."""
+"""In which words Python, torch, oneDNN, onnxruntime and the loader of libraries say so. The last two may mean something
+else: a library that may not be run from where it lies, or an operation that there is not."""
 PROC, CGROUP = Path("/proc"), Path("/sys/fs/cgroup")
 
 
@@ -47,8 +48,14 @@ def require_memory(needed: int, what: str, remedy: str = "") -> None:
 
 def ran_out(error: BaseException) -> str:
     """What an error says of a memory that was not enough, a part of a sentence; "" where it says something else."""
-    said = f"{' '.join(kind.__name__ for kind in type(error).__mro__)}: {error}"
-    return next((what for what, words in _SAID.items() if re.search(words, said)), "")
+    kinds = {kind.__name__ for kind in type(error).__mro__}
+    if "OutOfMemoryError" in kinds:  # torch's, which is not imported here
+        return FULL_GPU
+    if isinstance(error, OSError) and error.errno is not None:
+        return FULL if error.errno == errno.ENOMEM else ""
+    if "MemoryError" in kinds:
+        return FULL
+    return next((what for what, words in _SAID.items() if re.search(words, str(error))), "")
 
 
 def size(number: float) -> str:

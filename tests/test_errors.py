@@ -72,3 +72,22 @@ def test_a_typing_error_in_the_name_of_data_to_get_is_answered_with_the_name_tha
 def test_a_name_that_resembles_none_is_answered_with_all_of_them():
     assert did_you_mean("xyz", ["uno", "apl"]) == "; there are: uno, apl"
     assert did_you_mean(3, ["epochs", "lr"], "stage1.") == "; there are: stage1.epochs, stage1.lr"
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "end"),
+    [
+        ("imagenet", ["cifar10", "imagenet-a", "imagenet-b"], "did you mean imagenet-a or imagenet-b?"),
+        ("cifar10", ["a-cifar10", "b-cifar10", "c-cifar10"], "did you mean a-cifar10, b-cifar10 or c-cifar10?"),
+        (
+            "cifar10",
+            [f"{letter}-cifar10" for letter in "abcde"],
+            "there are: a-cifar10, b-cifar10, c-cifar10, d-cifar10",
+        ),
+        ("dct", ["dtc", "kcl"], "did you mean dtc?"),
+        ("kml", ["dtc", "kcl", "mcl"], "there are: dtc, kcl, mcl, FILE"),
+        ("FILF", ["dtc"], "there are: dtc, FILE"),
+    ],
+)
+def test_names_that_are_equally_near_are_all_suggested(word, known, end):
+    assert did_you_mean(word, known, others=["FILE"]).startswith(f"; {end}")

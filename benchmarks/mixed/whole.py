@@ -3,8 +3,8 @@
     python benchmarks/mixed/whole.py --data ROOT [--cache CACHE] [--seeds 0]
 
 Half of the images of each known class are in the pile, as published for generalised category discovery. The methods are
-those of run.py, over EfficientNet-Lite0 as it is, with the settings that were chosen there. One seed takes 80 minutes
-on one core.
+those of run.py, over EfficientNet-Lite0 as it is, with the settings that were chosen there. One seed takes more than an
+hour on one core.
 """
 
 from __future__ import annotations

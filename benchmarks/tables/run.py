@@ -116,11 +116,11 @@ class Queue:
                     elif not under_way or self.left() <= 0:
                         break
                     time.sleep(LOOK)
+                while under_way:
+                    failed += not self.cut_off(under_way.pop())
+            finally:  # of what interrupts the queue
                 for one in under_way:
-                    failed += not self.cut_off(one)
-            finally:
-                for one in under_way:
-                    end(one)
+                    self.stop(one)
         for job in self.waiting:
             tell(job, f"left for the next time: takes about {self.minutes(job):.1f} min")
         return failed
@@ -152,10 +152,10 @@ class Queue:
 
     def finish(self, one: Running) -> bool:
         """Write the record of a run that has ended, or say how it failed."""
+        log = (one.folder / "log").read_text(errors="replace").strip().splitlines() or ["no output"]
         try:
             record: dict[str, Any] = json.loads((one.folder / "record.json").read_text())
         except FileNotFoundError:
-            log = (one.folder / "log").read_text(errors="replace").strip().splitlines() or ["no output"]
             tell(one.job, f"FAILED with status {one.process.returncode} after {self.took(one):.1f} min: {log[-1]}")
             print("\n".join(f"    {line}" for line in log[-20:]), file=sys.stderr, flush=True)
             return False
@@ -166,15 +166,27 @@ class Queue:
             shutil.copy(beside, self.options.records / f"{one.job.name}.csv")
         shutil.rmtree(one.folder)
         tell(one.job, summary(record))
-        return True
+        if status := one.process.returncode:
+            tell(one.job, f"recorded, but what follows the run FAILED with status {status}: {log[-1]}")
+        return not status
 
     def cut_off(self, one: Running) -> bool:
-        """End a run that would not end in time; whether the next call can go on with it."""
-        end(one)
-        (one.folder / EARLIER).write_text(str(60 * self.took(one)))
+        """End a run that would not end in time; whether the next call can go on with it. What it has found by then is
+        recorded where the next call cannot."""
+        ended = one.process.poll() == 0
+        self.stop(one)
+        if (ended or not self.options.keep) and (one.folder / "record.json").exists():
+            return self.finish(one)
         kept = "the next call goes on with it" if self.options.keep else "give rows.yaml a better guess"
         tell(one.job, f"cut off after {self.took(one):.1f} min: {kept}")
         return bool(self.options.keep)
+
+    def stop(self, one: Running) -> None:
+        """End a run that is under way, and note how long it took so far."""
+        end(one)
+        took = self.took(one)
+        (one.folder / EARLIER).write_text(str(60 * took))
+        one.began = time.monotonic()
 
     def took(self, one: Running) -> float:
         """Minutes of the run so far, those of earlier calls included."""

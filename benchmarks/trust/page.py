@@ -143,8 +143,8 @@ with and without known images in the pile:
 
 {table}
 Where little has been learned, as in so short a time from photographs, a part of any pile lies within known categories,
-and the gauge says little about the images. The bar was chosen on other draws (seeds 710 and 711), where 2 of 18 piles
-without known images reached it, and 10 of 18 with them.
+and the gauge says little about the images. The bar was chosen on other draws (seeds 710 and 711, not recorded), where 2
+of 18 piles without known images reached it, and 10 of 18 with them.
 """,
     "look": """## Symbols or not
 

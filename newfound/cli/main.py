@@ -78,7 +78,7 @@ def status() -> int:
         if error.errno in FULL:
             return _complain(f"the disk is full ({error}): {FREE}", 2)
         if what := ran_out(error):
-            return _complain(f"{what}: {ROOM}", 2)
+            return _complain(f"{what}{_said(error)}: {ROOM}", 2)
         if error.strerror is None:  # of no system call
             _tell(f"{type(error).__name__}: {error}")
             raise
@@ -88,9 +88,15 @@ def status() -> int:
         return _complain(str(error), 1)
     except Exception as error:
         if what := ran_out(error):
-            return _complain(f"{what}: {ROOM}", 2)
+            return _complain(f"{what}{_said(error)}: {ROOM}", 2)
         _tell(f"{type(error).__name__}: {error}")
         raise
+
+
+def _said(error: Exception) -> str:
+    """The first line of what an error says, in brackets: how much was asked for, or of which library."""
+    first, _, _ = str(error).strip().partition("\n")
+    return f" ({first[:200]})" if first else ""
 
 
 def _complain(text: str, status: int) -> int:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from newfound.errors import UserError
 from newfound.files import clear_unfinished, make_folder, new_directory, remove_own
+from newfound.memory import ran_out
 from newfound.progress import Reporter
 from newfound.strangers import parse_json, read_small, require_regular
 from newfound.tensors import pieces, read_tensors
@@ -73,7 +74,7 @@ class Checkpoints:
             try:
                 return _read(path)
             except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError) as error:
-                if isinstance(error, UserError):
+                if isinstance(error, UserError) or ran_out(error):
                     raise
                 self.reporter.warn(f"the checkpoint {path} cannot be read ({error}); going back to what was before it")
         return None

@@ -12,8 +12,8 @@ from newfound.engine.device import precision
 from newfound.progress import Reporter
 
 BATCH, NUMBERS = 512, 2**23
-"""Images at a time, and on a CPU how many numbers these may have: 55 images of 224 pixels. A
-network for photographs is slower where its layers pass on more than a processor keeps at hand."""
+"""Images at a time, and on a CPU how many numbers these may have: 55 images of 224 pixels. More
+are slower, since what passes between layers goes by way of the memory."""
 
 PASSING, SMALL = 2**28, 64
 """On a CPU, bytes that the largest layer may take in and give out for a batch of images wider than so many pixels."""

@@ -114,7 +114,7 @@ class Method(ABC):
 
     def encoder_settings(self) -> dict[str, Any]:
         """Of the settings network, data.size and dimension, those that the encoder of a run's model follows from, by
-        name; a later run goes on from a model that fits them alone."""
+        name: a later run goes on only from a model that fits them."""
         size = {"data.size": self.settings.data.size} if self.goes_on else {}
         return {"network": self.settings.network} | size
 

@@ -85,7 +85,7 @@ def find_backbone(text: str, cache: Path | None, architecture: str | None = None
     if is_file:
         return load_backbone(architecture or "", os.path.abspath(text), cache)
     if text not in PACKAGES and not text.startswith(TIMM):
-        meant = did_you_mean(text, [*PACKAGES, f"{TIMM}NAME", "FILE.safetensors"])
+        meant = did_you_mean(text, PACKAGES, others=[f"{TIMM}NAME", "FILE.safetensors"])
         raise UserError(f"there is no pretrained network {text}{meant}")
     return load_backbone(text, "", cache)
 

@@ -3,6 +3,7 @@
 import importlib
 import json
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -44,6 +45,10 @@ seconds = {"stage1": 1.0, "since_start": 2.0}
 part["begun"] = (here / "order").read_text().split()
 figures = {"unlabelled": part, "earlier": {"stage1": part}, "test": None, "seconds": seconds}
 out.write_text(json.dumps({"hardware": "a machine", **fields, **figures}))
+if "crashes" in name:
+    raise SystemExit("its maps cannot be drawn")
+if "counts" in name:
+    time.sleep(600)
 """
 
 
@@ -202,6 +207,31 @@ def test_no_run_begins_while_features_of_the_last_are_read_once_more(queue, tabl
     assert queue({"paged": {"count": True}, "next": {}}) == ["digits-paged-0", "digits-next-0"]
     begun = json.loads((tmp_path / "digits-paged-0.json").read_text())["unlabelled"]["begun"]
     assert begun == ["digits-paged-0"]
+
+
+def test_a_run_whose_count_fails_is_recorded_and_told(queue, tmp_path, capsys):
+    assert queue({"crashes": {"count": True}}, status=1) == ["digits-crashes-0"]
+    assert records(tmp_path) == ["digits-crashes-0"]
+    told = capsys.readouterr().out
+    assert "recorded, but what follows the run FAILED with status 1: its maps cannot be drawn" in told
+
+
+def test_a_run_whose_count_does_not_end_in_time_is_recorded(queue, tables, tmp_path, monkeypatch):
+    monkeypatch.setattr(tables["run"], "ENDING", 2.0)
+    queue({"counts": {"count": True}}, "--minutes", "0.1", status=1)
+    assert records(tmp_path) == ["digits-counts-0"]
+
+
+def test_an_interrupted_queue_notes_how_long_a_kept_run_took(queue, tables, tmp_path, monkeypatch):
+    def interrupt(self, under_way):
+        if under_way and time.monotonic() - under_way[0].began > 1:
+            raise KeyboardInterrupt
+        return 0
+
+    monkeypatch.setattr(tables["run"].Queue, "finish_ended", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        queue({"endless": {"minutes": 60}}, "--keep", str(tmp_path / "kept"))
+    assert 1 < float((tmp_path / "kept" / "digits-endless-0" / "seconds").read_text()) < 30
 
 
 def test_a_page_that_is_not_drawn_in_time_is_cut_off(queue, tables, tmp_path, monkeypatch, capsys):

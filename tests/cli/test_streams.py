@@ -118,7 +118,10 @@ def test_every_kind_of_failure_is_told_in_json_with_its_status(monkeypatch, caps
 def test_a_full_memory_is_one_sentence_whoever_says_it(monkeypatch, capsys, take):
     monkeypatch.setattr(cli, "app", lambda *_, **__: take())
     assert cli.status() == 2
-    assert capsys.readouterr().err == f"newfound: the memory is full: {cli.ROOM}\n"
+    told = capsys.readouterr().err
+    assert told.startswith("newfound: the memory is full")
+    assert told.endswith(f": {cli.ROOM}\n")
+    assert "\n" not in told[:-1]
 
 
 GPU = "the memory of the GPU is full"
@@ -132,9 +135,9 @@ GPU = "the memory of the GPU is full"
         (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"), GPU),
         (RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"), GPU),
         (RuntimeError("std::bad_alloc"), "the memory is full"),
-        (RuntimeError("could not create a primitive"), "the memory is full"),
+        (RuntimeError("could not create a primitive"), "the memory is probably full"),
         (RuntimeError("unable to mmap 80 bytes from file <a>: Cannot allocate memory (12)"), "the memory is full"),
-        (ImportError("lib.so: failed to map segment from shared object"), "the memory is full"),
+        (ImportError("lib.so: failed to map segment from shared object"), "the memory is probably full"),
         (OSError(12, "Cannot allocate memory", "file"), "the memory is full"),
         (RuntimeError("can't start new thread"), "the memory is full, or there are too many threads"),
     ],
@@ -145,13 +148,21 @@ def test_a_full_memory_is_told_as_that_of_the_machine_or_of_the_gpu(monkeypatch,
 
     monkeypatch.setattr(cli, "app", fail)
     assert cli.status() == 2
-    assert capsys.readouterr().err == f"newfound: {what}: {cli.ROOM}\n"
+    assert capsys.readouterr().err == f"newfound: {what} ({str(error).splitlines()[0]}): {cli.ROOM}\n"
 
 
 def test_what_is_no_full_memory_is_not_told_as_one():
     assert not ran_out(ImportError("lib.so: cannot allocate memory in static TLS block"))
     assert not ran_out(RuntimeError("could not create a primitive descriptor for the matmul primitive"))
     assert not ran_out(OSError(13, "Permission denied", "file"))
+    assert not ran_out(OSError(2, "No such file or directory", "MemoryError: Cannot allocate memory"))
+    assert not ran_out(OSError("lib.so: failed to map segment from shared object: Operation not permitted"))
+
+
+def test_how_much_was_asked_for_is_told(monkeypatch, capsys):
+    monkeypatch.setattr(cli, "app", lambda *_, **__: np.empty(10**15))
+    assert cli.status() == 2
+    assert "(Unable to allocate 7.11 PiB" in capsys.readouterr().err
 
 
 def test_a_failure_nobody_thought_of_is_told_in_json_and_keeps_its_traceback(monkeypatch, capsys):
