@@ -1,4 +1,5 @@
 import os
+import signal
 import tempfile
 
 # One thread each, in the processes that tests start too: two workers and those share few cores, and tiny tensors are
@@ -10,6 +11,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # fixtures of a module decode.
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="newfound-state-")
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="newfound-cache-")
+
+# A shell starts what ends with & with interrupts ignored, and children inherit that: tests send interrupts to theirs.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import pytest
 import torch
