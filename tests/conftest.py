@@ -12,16 +12,18 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 os.environ["XDG_STATE_HOME"] = tempfile.mkdtemp(prefix="newfound-state-")
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="newfound-cache-")
 
-# A shell starts what ends with & with interrupts ignored, and children inherit that: tests send interrupts to theirs.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
 import pytest
 import torch
 
 torch.set_num_threads(1)
 if not torch.cuda.is_available():  # Triton reads it when it is imported: kernels then run on the CPU, slowly
     os.environ.setdefault("TRITON_INTERPRET", "1")
+
+# `make test &` and `nohup make test` begin with these signals ignored. Children inherit that, and tests send some to
+# them: what has a handler here is as usual there.
+for number in (signal.SIGINT, signal.SIGHUP):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, lambda *_: None)
 
 
 @pytest.fixture(autouse=True)
