@@ -130,6 +130,12 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
+def values_of(settings: Any, kind: type[T]) -> dict[str, T]:
+    """The values of settings that are of one class, such as the plans of all stages, by name."""
+    values = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
+    return {name: value for name, value in values.items() if isinstance(value, kind)}
+
+
 def override(mapping: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     """A copy of nested ``mapping`` with dotted names such as ``stage1.epochs`` replaced."""
     result = {k: dict(v) if isinstance(v, dict) else v for k, v in mapping.items()}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
-from newfound.config.mapping import brief, cut
+from newfound.config.mapping import brief, cut, values_of
 from newfound.config.settings import PlanSettings, Settings
 from newfound.errors import UserError
 from newfound.methods import get_method
@@ -45,7 +44,7 @@ def _parse(word: Any, settings: Settings) -> tuple[str, int]:
         raise UserError(
             f"--snapshots {brief(word)}: an epoch is a whole number from 1, or that of a stage, as stage2:1"
         )
-    plans = _plans(settings)
+    plans = values_of(settings, PlanSettings)
     trained = [name for name in plans if name not in settings.left_out()]
     if not colon:
         plan = get_method(settings.method).stretched
@@ -62,14 +61,9 @@ def _list(plans: Iterable[str], epoch: int) -> str:
     return " or ".join(f"{plan}:{epoch}" for plan in plans)
 
 
-def _plans(settings: Settings) -> dict[str, PlanSettings]:
-    values = {field.name: getattr(settings, field.name) for field in dataclasses.fields(settings)}
-    return {name: value for name, value in values.items() if isinstance(value, PlanSettings)}
-
-
 def wanted_snapshots(snapshots: Iterable[str], settings: Settings) -> list[tuple[str, int]]:
     """The plan and the epoch of each. Stops where a plan has fewer epochs."""
-    found, plans = [_parse(word, settings) for word in snapshots], _plans(settings)
+    found, plans = [_parse(word, settings) for word in snapshots], values_of(settings, PlanSettings)
     for plan, epoch in found:
         if epoch > plans[plan].epochs:
             raise UserError(
