@@ -10,8 +10,6 @@ _OPTION = re.compile(r"(`[^`]*`|\b(?:newfound|pip) [^;,:]*)|(?<![\w-])--([a-z]+(
 """An option in a sentence; commands to type, in which options stay as they are, come first."""
 _IN_PYTHON = {"novel": "n_novel", "set": "settings"}
 """Options of the command line that have another name in Python, beside their dashes."""
-
-
 NEAR, MOST_MEANT = 0.7, 4
 """How near a name has to be to be suggested, and how many equally near ones are."""
 
