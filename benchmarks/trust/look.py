@@ -68,7 +68,7 @@ def look_once(pool: Pool, form: str, seed: int) -> dict[str, Any]:
 
 
 def table(record: dict[str, Any]) -> str:
-    """The record as docs/trust.md has it."""
+    """The record as docs/trust-figures.md has it."""
     lines = ["| | form | background | colour | right |", "|---|---|---|---|---|"]
     for name, found in record["results"].items():
         for form, seen in found["forms"].items():

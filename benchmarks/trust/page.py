@@ -1,4 +1,7 @@
-"""docs/trust.md from the records beside this file:    python benchmarks/trust/page.py"""
+"""docs/trust.md, which trust.md has without its figures, and docs/trust-figures.md, from the records beside this file:
+
+    python benchmarks/trust/page.py
+"""
 
 from __future__ import annotations
 
@@ -160,42 +163,30 @@ as natural. Of what is natural, clothes come nearest to the bar. Where the look 
 """,
 }
 
-VERDICT = """# When to trust a result
+FIGURES = """# Figures on trust
 
-- **Confidence** with a pretrained network is calibrated. It is a rough guess of the share of right images:
-  {after:.0%} in the mean where {accuracy:.0%} are right and the model's own probability says {before:.0%}. In a
-  single run it is off by {gap_after:.0%} in the mean (the model's own: {gap_before:.0%}), and it is better than the
-  model's own on {better} and worse on {worse}, by the calibration error.
-- **It orders images** hardly better than the model's own: an AUROC of {auroc:.2f} for being right, against
-  {auroc_before:.2f}.
-- **It does not notice a `--novel` that is too small**: with half the number it says {half_after:.0%} where
-  {half_accuracy:.0%} are right. Other methods have no calibrated confidence; the command and the page say so.
-- **Two categories in one**: with half the number a warning names {half_hit:.0%} of the categories that are two. With
-  the right number, where two that are alike are taken for one, it names {hit} of {twos}. {wolf:.0%} of the categories
-  that are one are named wrongly.
-- **Plain features**: k-means on the features as they come is better than apl-features in {plain} of {plain_runs}
-  draws. The rehearsal on known categories does not tell which reliably, so a run keeps both.
-- **Warnings** come with {bad_told:.0%} of the bad results, and with {others:.0%} of the others: they say where to
-  look.
-- **`predict --reject 0.05`** keeps its promise on known and novel categories, and finds a fifth of the strangers.
-
-The rest of this page has the figures. benchmarks/trust/page.py makes it from the records beside it, which the scripts
-of the same names wrote. Data sets with labels play the part of people's own images: scikit-learn's digits,
+What is behind [when to trust a result](trust.md). benchmarks/trust/page.py makes this page from the records beside it, which the
+scripts of the same names wrote. Data sets with labels play the part of people's own images: scikit-learn's digits,
 Fashion-MNIST, five of OmniGlot's background alphabets, CIFAR-10's classes 0 to 4 and CIFAR-100's 0 to 79; what is
 novel in the paper's splits is not read. Features are EfficientNet-Lite0's, except for kmeans.
 
 """
 
 
-def page(records: dict[str, Any]) -> str:
-    """The page that the records make."""
+def pages(records: dict[str, Any]) -> dict[str, str]:
+    """The pages that the records make, by name."""
+    advice = (HERE / "trust.md").read_text().format(**_verdict(records))
+    return {"trust.md": advice, "trust-figures.md": _figures(records)}
+
+
+def _figures(records: dict[str, Any]) -> str:
     made = [
         f"{name}.json: commit {record['commit'][:12]}, {record['date'][:10]}, {record['hardware']}, PyTorch "
         f"{record['versions']['torch']}"
         for name, record in records.items()
     ]
     texts = [PARTS[name].format(**FACTS[name](record)) for name, record in records.items()]
-    return VERDICT.format(**_verdict(records)) + "\n".join(texts) + "\n" + "".join(f"- {line}\n" for line in made)
+    return FIGURES + "\n".join(texts) + "\n" + "".join(f"- {line}\n" for line in made)
 
 
 def _verdict(records: dict[str, Any]) -> dict[str, Any]:
@@ -209,7 +200,14 @@ def _verdict(records: dict[str, Any]) -> dict[str, Any]:
     }
     bad = [bool(run["told"]) for run in warned if run["accuracy"] < records["gauges"]["bad"]]
     others = [bool(run["told"]) for run in warned if run["accuracy"] >= records["gauges"]["bad"]]
-    return {
+    falls = [_fall(found) for found in records["uneven"]["results"].values()]
+    return records["gauges"]["bars"] | {
+        "WITHIN": records["within"]["bar"],
+        "WITHIN_LEARNED": records["learned"]["bar"],
+        "above": record["above"],
+        "bad": records["gauges"]["bad"],
+        "fall_low": f"{100 * min(falls):.0f}",
+        "fall_high": f"{100 * max(falls):.0f}",
         "before": confidence.mean(right, "before", "mean"),
         "after": confidence.mean(right, "after", "mean"),
         "auroc": confidence.mean(right, "after", "auroc"),
@@ -220,8 +218,8 @@ def _verdict(records: dict[str, Any]) -> dict[str, Any]:
         "twos": len(two),
         "half_hit": np.mean(half_two),
         "wolf": np.mean(one + half_one),
-        "gap_before": confidence.gap(right, "before"),
-        "gap_after": confidence.gap(right, "after"),
+        "gap_before": 100 * confidence.gap(right, "before"),
+        "gap_after": 100 * confidence.gap(right, "after"),
         "auroc_before": confidence.mean(right, "before", "auroc"),
         "better": " and ".join(name for name, is_better in better.items() if is_better) or "none",
         "worse": " and ".join(name for name, is_better in better.items() if not is_better) or "none",
@@ -230,6 +228,11 @@ def _verdict(records: dict[str, Any]) -> dict[str, Any]:
         "bad_told": np.mean(bad),
         "others": np.mean(others),
     }
+
+
+def _fall(found: dict[str, Any]) -> float:
+    """By how much accuracy is lower where a category is ten times as large as the others, than where none is."""
+    return float(np.subtract(*(np.mean([run["uneven"] for run in found[times]]) for times in ("1", "10"))))
 
 
 def _confidence(record: dict[str, Any]) -> dict[str, Any]:
@@ -337,4 +340,5 @@ def read() -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    (HERE.parents[1] / "docs" / "trust.md").write_text(page(read()))
+    for name, text in pages(read()).items():
+        (HERE.parents[1] / "docs" / name).write_text(text)

@@ -42,8 +42,8 @@ class Look:
 
     @property
     def domain(self) -> Domain:
-        """Symbols are strokes without colour on one background, which is most of the image. docs/usage.md has what
-        this says of some data sets."""
+        """Symbols are strokes without colour on one background, which is most of the image. docs/trust-figures.md
+        has what this says of some data sets."""
         least = BACKGROUND if self.side >= SMALL else BACKGROUND_IF_SMALL
         return "symbolic" if self.share >= least and self.colour < MOST_COLOUR else "natural"
 

@@ -246,7 +246,7 @@ def learn_strangeness(outcome: Outcome, collection: Collection, engine: Engine) 
 
     Where there are features that no label has touched, strangeness is told from these: others are narrower around the
     labelled images that were trained on than around new ones of the same category, which then look like strangers
-    (docs/trust.md has figures).
+    (docs/trust-figures.md has figures).
     """
     model = outcome.model
     backbone = outcome.backbone_features if outcome.backbone_unchanged else None

@@ -14,7 +14,7 @@ FEWEST_KNOWN = 4
 """Known categories whose spread is measured, at the least."""
 ABOVE, LEAST_DEVIATION = 1.5, 0.02
 """Deviations above the mean spread of known categories from which a category counts as two, and what is added to a
-deviation, which a few categories may make too small: docs/trust.md."""
+deviation, which a few categories may make too small: docs/trust-figures.md."""
 
 
 def merged(collection: Collection, outcome: Outcome, rehearsal: Rehearsal | None) -> list[int]:

@@ -12,11 +12,11 @@ from newfound.trust.rehearsal import Rehearsal
 
 WITHIN, WITHIN_LEARNED = 0.15, 0.25
 """The share of the pile within known categories from which a warning is due, by features that no label has touched and
-by learned ones: docs/trust.md."""
+by learned ones: docs/trust-figures.md."""
 FEW, FEW_KNOWN, STRAY = 10, 5, 2
 """Images of a category in the pile and of a known one below which, of a found one up to which, a warning is due."""
 STABLE, REHEARSED, PARTED = 0.7, 0.7, 0.65
-"""What gauges should reach: docs/trust.md has what was found below and above."""
+"""What gauges should reach: docs/trust-figures.md has what was found below and above."""
 
 
 def doubts(
@@ -24,7 +24,7 @@ def doubts(
 ) -> dict[str, str]:
     """Sentences that say why the categories may not be trusted, by what they are about; none where nothing speaks
     against them. Where no label has taught the network, few known images and a large category tell nothing
-    (docs/trust.md)."""
+    (docs/trust-figures.md)."""
     names = outcome.model.classes
     sizes = np.bincount(outcome.assignments, minlength=len(names))[collection.candidates]
     known = np.bincount(collection.labels[: collection.n_labelled], minlength=len(collection.classes))
