@@ -113,15 +113,26 @@ def test_the_discussion_of_the_results_fits_the_records(tables):
     assert said("cifar100-stage1 over cifar100-stage1 published") < 0
     assert abs(said("cifar10-stage1 - cifar10-online")) < 0.5
     assert said("cifar10-iic over cifar10-apl") == 3.0
-    assert said("cifar100-uno over cifar100-apl") > 3
+    assert all(said(f"cifar100-{name} over cifar100-apl") > 3 for name in ("uno", "iic"))
+    assert all(abs(said(f"cifar100-{name} - cifar100-{name}-500 published")) <= 1 for name in ("uno", "iic"))
+    assert all(said(f"cifar10-apl-{name} over cifar10-{name}") > 3 for name in ("simclr", "moco"))
+    assert said("cifar10-apl over cifar10-apl-moco") > 3 > said("cifar10-apl over cifar10-apl-simclr") > 0
+    learners = ("simclr", "moco", "mocov2")
+    assert all(said(f"cifar10-{name} over cifar10-{name} published") > 3 for name in learners)
+    assert 0 < said("cifar10-apl-short over cifar10-apl-no-instdis") < 3
     assert said("cifar100-apl over cifar100-apl published") < -3
     one = ["cifar100-apl", "cifar100-uno", "cifar100-kmeans", "omniglot-apl", "omniglot-kmeans", "cifar10-iic"]
-    one.append("cifar10-autonovel")
+    one += ["cifar10-autonovel", "cifar100-iic", *(f"cifar10-{name}" for name in learners)]
+    one += [f"cifar10-apl-{name}" for name in ("simclr", "moco", "short", "no-instdis")]
     assert [said(f"{name} seeds") for name in one] == [1] * len(one)
     own = [row for row in rows.rows.values() if not row.of and tables.of_row(row, rows, records)]
-    assert {row.method for row in own} == {"apl", "kmeans", "autonovel", "uno", "iic", "apl-features", "simgcd"}
+    others = ("apl", "kmeans", "autonovel", "uno", "iic", "apl-features", "simgcd")
+    assert {row.method for row in own} == {*others, *learners}
     assert said("cifar10-apl-features - cifar10-apl published") > -1
-    assert not [row.name for row in own if row.settings or row.dataset == "imagenet"]
+    assert {row.name for row in own if row.settings} == {
+        f"cifar10-apl-{name}" for name in ("simclr", "moco", "short", "no-instdis")
+    }
+    assert not [row.name for row in own if row.dataset == "imagenet"]
 
 
 def test_every_table_of_the_paper_has_its_counterpart(tables):

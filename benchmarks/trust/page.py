@@ -1,6 +1,5 @@
-"""docs/trust.md, which trust.md has without its figures, and docs/trust-figures.md, from the records beside this file:
-
-    python benchmarks/trust/page.py
+"""docs/trust.md (its text is trust.md) and docs/trust-figures.md, from the records beside this file: call
+`python benchmarks/trust/page.py`.
 """
 
 from __future__ import annotations
@@ -165,10 +164,10 @@ as natural. Of what is natural, clothes come nearest to the bar. Where the look 
 
 FIGURES = """# Figures on trust
 
-What is behind [when to trust a result](trust.md). benchmarks/trust/page.py makes this page from the records beside it, which the
-scripts of the same names wrote. Data sets with labels play the part of people's own images: scikit-learn's digits,
-Fashion-MNIST, five of OmniGlot's background alphabets, CIFAR-10's classes 0 to 4 and CIFAR-100's 0 to 79; what is
-novel in the paper's splits is not read. Features are EfficientNet-Lite0's, except for kmeans.
+What is behind [when to trust a result](trust.md). benchmarks/trust/page.py makes this page from the records beside it,
+which the scripts of the same names wrote. Data sets with labels play the part of people's own images: scikit-learn's
+digits, Fashion-MNIST, five of OmniGlot's background alphabets, CIFAR-10's classes 0 to 4 and CIFAR-100's 0 to 79; what
+is novel in the paper's splits is not read. Features are EfficientNet-Lite0's, except for kmeans.
 
 """
 

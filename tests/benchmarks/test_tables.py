@@ -476,3 +476,24 @@ def test_a_system_is_drawn_with_what_it_reached_and_what_was_published(tables, t
     assert {"Digits", "a", "b", "c"} <= set(words)
     more = tables["charts"].against_minutes(found, records | {"digits-d-0": made})
     assert more.digest() != drawing.digest()
+
+    content["groups"][tables["charts"].LEARNERS] = [
+        {"row": "e", "label": "E and k-means", "method": "kmeans", "data": {"digits": {"published": 50}}},
+        {"row": "a-again", "label": "again", "of": "a", "data": {"digits": {}}},
+    ]
+    content["queue"].append({"digits-e": [0]})
+    (tmp_path / "rows.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
+    found = tables["rows"].read_tables(tmp_path / "rows.yaml")
+    assert tables["charts"].marks("digits", found, records) == expected
+    ran = tables["charts"].marks("digits", found, records | {"digits-e-0": made})
+    assert ran == [*expected, Mark("E", (75.0,), 50.0, 2.0)]
+
+
+def test_a_data_set_without_a_timed_run_has_no_panel(tables, tmp_path):
+    write_rows(tmp_path / "rows.yaml", {"a": {}, "b": {"dataset": "cifar10"}})
+    made = {"unlabelled": {"accuracy": 0.75}, "hardware": "a GPU", "seconds": {"process": 120.0}}
+    records = {"digits-a-0": made, "cifar10-b-0": made | {"hardware": "cpu, 2 threads"}}
+    drawing = tables["charts"].against_minutes(tables["rows"].read_tables(tmp_path / "rows.yaml"), records)
+    words = [shape[2] for shape in drawing.drawn if shape[0] == "text"]
+    assert "Digits" in words
+    assert "CIFAR-10" not in words
