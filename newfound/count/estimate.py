@@ -34,14 +34,21 @@ SOME, ALL = 0.1, 0.8
 
 @torch.no_grad()
 def count(
-    features: Tensor, labels: Tensor, *, mixed: bool = False, seed: int = 0, reporter: Reporter | None = None
+    features: Tensor,
+    labels: Tensor,
+    *,
+    mixed: bool = False,
+    taught: bool = False,
+    seed: int = 0,
+    reporter: Reporter | None = None,
 ) -> Count:
     """How many novel categories there are among features [N, D], of which the first have labels [n] from 0.
 
     Where the pile is ``mixed``, images that look like known categories are left out of the count. Elsewhere none is:
-    novel categories that resemble known ones would be lost. Of more than 1,000 labelled images and 2,000 others some
-    are drawn by the seed. UserError where an estimate makes no sense: the pile has fewer than ten images, or all
-    features are the same.
+    novel categories that resemble known ones would be lost. Where the labels have ``taught`` the features, known
+    categories are drawn together more than novel ones, so a rehearsal on them says nothing of these. Of more than 1,000
+    labelled images and 2,000 others some are drawn by the seed. UserError where an estimate makes no sense: the pile
+    has fewer than ten images, or all features are the same.
     """
     _check(features, labels)
     with (reporter or Reporter(quiet=True)).task("counting categories", 4, "ways") as task:
@@ -56,7 +63,7 @@ def count(
         most = _most(looked_at)
         owned = by_owned(looked_at, most, seed)
         task.advance(1)
-        rehearsed = _rehearse(sample, seed)
+        rehearsed = () if taught else _rehearse(sample, seed)
         task.advance(1)
         estimate = max(1, math.ceil(owned.estimate - 0.25))
         some = looked_at.thinned(max(2, COMPARED // (2 * sample.n_known)), COMPARED, np.random.default_rng(seed))
@@ -72,7 +79,7 @@ def count(
     return Count(
         estimate,
         interval,
-        _statement(sample, estimate, interval, methods, rehearsed, share, looked_at is not sample, most),
+        _statement(sample, estimate, interval, methods, rehearsed, share, looked_at is not sample, most, taught),
         methods,
         tuple((int(n), round(float(c), 3)) for n, c in zip(owned.numbers, owned.clusters, strict=True)),
         rehearsed,
@@ -131,6 +138,7 @@ def _statement(
     share: float | None,
     left_out: bool,
     most: int,
+    taught: bool,
 ) -> str:
     """How sure the estimate is."""
     said = []
@@ -140,7 +148,12 @@ def _statement(
         said.append(
             f"{share:.0%} of the pile look like known categories; images within these were left out of the count"
         )
-    if rehearsed:
+    if taught:
+        said.append(
+            "hardly more than a guess: these features were learned from the labels of known categories, which lie "
+            "closer together in them than others do"
+        )
+    elif rehearsed:
         miss, tries = missed(rehearsed), ", ".join(f"{one.found} for {one.true}" for one in rehearsed)
         how = "fairly sure" if miss <= 0.15 else "rough" if miss <= 0.3 else "hardly more than a guess"
         said.append(f"{how}: a rehearsal on known categories missed by {miss:.0%} ({tries})")

@@ -52,10 +52,12 @@ def count_images(
     mixed: bool,
     seed: int,
     reporter: Reporter,
+    taught: bool = False,
 ) -> Count:
     """How many novel categories there are among images of which the first have ``labels`` [n] from 0. ``features_of``
-    gives the features of those images alone that the estimate looks at."""
+    gives the features of those images alone that the estimate looks at; whether the labels have ``taught`` it is as in
+    ``count``."""
     known = torch.from_numpy(labels)
     rows = drawn_rows(known, len(images), seed)
     features = features_of(images.take(rows.numpy()))
-    return count(features, known[rows[rows < len(known)]], mixed=mixed, seed=seed, reporter=reporter)
+    return count(features, known[rows[rows < len(known)]], mixed=mixed, taught=taught, seed=seed, reporter=reporter)

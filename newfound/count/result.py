@@ -35,7 +35,8 @@ class Count:
         Numbers of novel categories, and how many groups a hidden known category owns if so many are looked for. The
         estimate is where this passes 1.
     rehearsed : tuple of Rehearsed
-        What became of known categories that played a pile; empty with fewer than four.
+        What became of known categories that played a pile; empty with fewer than four, and in features that their
+        labels have taught.
     known_share : float or None
         The share of the pile that looks as if it were of known categories; None where that cannot be told.
     nothing_new : bool

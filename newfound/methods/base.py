@@ -56,7 +56,7 @@ class Outcome:
     backbone_unchanged: bool = True
     """Whether the model's own backbone gives ``backbone_features``; once tuned it gives others."""
     taught: bool = True
-    """Whether the labels of known categories taught the method anything."""
+    """Whether the labels of known categories taught the method anything; run_method takes it from the method."""
     calibrated: bool = False
     test_features: Tensor | None = None
     """Features [n_test, D] of the test images, for the evaluation; None where there are none."""
@@ -79,6 +79,8 @@ class Method(ABC):
     """What it can learn from: "images", "features" that were computed before, a pretrained "backbone"."""
     mixed: ClassVar[bool] = False
     """Whether it takes mixed piles, in which images of known categories may hide."""
+    taught: ClassVar[bool] = True
+    """Whether the labels of known categories teach its features anything."""
     stretched: str = "stage1"
     """The plan whose epochs a time budget changes, and snapshots count; "" for none."""
     goes_on: ClassVar[bool] = True
@@ -221,8 +223,9 @@ def run_method(settings: Settings, collection: Collection, engine: Engine, start
     if collection.mixed:
         require_mixed(settings.method)
     torch.manual_seed(engine.seed)
-    outcome = largest_first(get_method(settings.method)(settings).fit(collection, engine, start), collection)
-    return replace(outcome, test_features=learn_strangeness(outcome, collection, engine))
+    method = get_method(settings.method)(settings)
+    outcome = largest_first(method.fit(collection, engine, start), collection)
+    return replace(outcome, taught=method.taught, test_features=learn_strangeness(outcome, collection, engine))
 
 
 def largest_first(outcome: Outcome, collection: Collection) -> Outcome:

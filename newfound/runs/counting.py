@@ -43,8 +43,8 @@ def count_novel(
     Images come from the folders ``labelled`` and ``unlabelled`` (with ``labels``, if any), as ``discover`` takes them,
     and are looked at by a pretrained network: ``backbone``, by default efficientnet-lite0. Its features are kept in
     ``cache``, where a run of ``discover`` finds them again. Or ``features`` (with ``labels`` and ``ids``) stand for the
-    images; or the features are those that the finished ``run`` learned. Features learned with the labels of known
-    categories, and for a given number of novel ones, favour that number.
+    images; or the features are those that the finished ``run`` learned. Where these were learned from labels, they
+    say little, and the statement calls the number a guess.
 
     ``mixed`` says that known categories may hide in the pile: images that look like these are not counted. The other
     arguments are those of ``discover``.
@@ -99,6 +99,7 @@ def _of_run(folder: Path, seed: int, device: str, reporter: Reporter) -> Count:
     from newfound.count.features import count_images
     from newfound.engine.device import pick_device
     from newfound.engine.features import read_features
+    from newfound.methods import get_method
     from newfound.model import load_model
     from newfound.runs.discovery import read_call
 
@@ -117,8 +118,10 @@ def _of_run(folder: Path, seed: int, device: str, reporter: Reporter) -> Count:
         images = images.to(where)
         return read_features(model, images, where, reporter, title="reading features", of=model.features).cpu()
 
-    labels = collection.labels[: collection.n_labelled]
-    return count_images(collection.train, labels, features_of, mixed=collection.mixed, seed=seed, reporter=reporter)
+    labels, taught = collection.labels[: collection.n_labelled], get_method(run.settings.method).taught
+    return count_images(
+        collection.train, labels, features_of, mixed=collection.mixed, taught=taught, seed=seed, reporter=reporter
+    )
 
 
 @contextlib.contextmanager

@@ -22,6 +22,14 @@ def test_well_separated_blobs_are_counted_and_the_known_ones_can_tell():
     assert found.images == (240, 180)
 
 
+def test_features_that_the_labels_have_taught_say_nothing_by_a_rehearsal():
+    free, taught = count(*blobs(8, 6)), count(*blobs(8, 6), taught=True)
+    assert (taught.estimate, taught.curve) == (free.estimate, free.curve)
+    assert taught.rehearsed == ()
+    assert taught.interval == (5, 7), "30 % of 6"
+    assert taught.statement.startswith("hardly more than a guess: these features were learned from the labels")
+
+
 def test_the_same_seed_gives_the_same_count():
     features, labels = blobs(4, 3)
     assert count(features, labels, seed=3) == count(features, labels, seed=3)

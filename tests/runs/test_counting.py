@@ -10,6 +10,7 @@ import yaml
 from newfound import Discoverer, UserError, count_novel
 from newfound.engine import loop
 from newfound.errors import Interrupted
+from newfound.methods import get_method
 from newfound.runs.discovery import discover, resume
 
 QUICK = {"stage2.epochs": 3}
@@ -67,6 +68,13 @@ def test_a_run_that_was_interrupted_is_resumed_with_its_number(files, found, tmp
 def test_a_finished_run_is_counted_in(found):
     counted = count_novel(run=found.folder)
     assert counted.interval[0] <= embeddings.NOVEL <= counted.interval[1]
+
+
+def test_in_a_run_a_rehearsal_speaks_only_where_no_label_taught_the_features(found, monkeypatch):
+    assert "learned from the labels" in count_novel(run=found.folder).statement
+    assert not get_method("simclr").taught
+    monkeypatch.setattr(get_method("apl-features"), "taught", False)
+    assert "a rehearsal on known categories missed by" in count_novel(run=found.folder).statement
 
 
 def test_features_are_read_of_those_images_alone_that_are_looked_at(found, monkeypatch):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from torch import Tensor
@@ -56,11 +55,12 @@ class LearnAndCluster(Method):
     """Self-supervised learning on all images, then one clustering of the unlabelled ones of each task. The learner has
     the method's name."""
 
+    taught = False
+
     def fit(self, collection: Collection, engine: Engine, start: Model | None = None) -> Outcome:
         encoder = make_encoder(self.settings.network, collection, start)
         engine.train(SelfSupervised("stage1", encoder, self.settings.method, collection, self.settings))
-        outcome = cluster_outcome(encoder, collection, self.settings.cluster, engine, method=self.settings.method)
-        return replace(outcome, taught=False)
+        return cluster_outcome(encoder, collection, self.settings.cluster, engine, method=self.settings.method)
 
     @classmethod
     def fitted(cls, look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
