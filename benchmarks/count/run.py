@@ -1,7 +1,8 @@
-"""The estimated beside the true number of novel categories: writes benchmarks/count/rehearsal.json or record.json.
+"""The estimated beside the true number of novel categories: writes rehearsal.json, record.json or mixed.json here.
 
     python benchmarks/count/run.py --data ROOT --rehearsal     draws on which everything was decided
     python benchmarks/count/run.py --data ROOT                 the result, run once
+    python benchmarks/count/run.py --data ROOT --mixed         the same with known categories in the pile, run once
 
 ROOT has cifar10/, cifar100/ and omniglot/ as `newfound data get` leaves them. Features are those of efficientnet-lite0,
 but for "digits, pixels"; with --cache they are kept. Categories, and which of them are known, are drawn by the seed.
@@ -49,6 +50,7 @@ RESULT: list[tuple[str, str, Any, Any, int]] = [
         for k, n in ((5, 3), (10, 8), (10, 12), (20, 20))
     ),
 ]
+MIXED = [task for task in RESULT if task[1] not in ("digits", "pixels")]
 
 
 def cifar(file: list[Path], key: str, classes: range, each: int) -> Pool:
@@ -98,8 +100,11 @@ def draw(name: str, known: Any, novel: Any, images: Pool, seed: int) -> tuple[li
     return order[:known], order[known : known + novel]
 
 
-def count_task(name: str, images: Pool, known: list[str], novel: list[str], seed: int, cache: Path) -> Count:
-    """The estimate for a task, from folders (or, of pixels, from a file of features)."""
+def count_task(
+    name: str, images: Pool, known: list[str], novel: list[str], seed: int, cache: Path, each: int | None = None
+) -> Count:
+    """The estimate for a task, from folders (or, of pixels, from a file of features). With ``each`` the pile is mixed:
+    so many images of a category are labelled or novel ones, and what is left of the known categories is in the pile."""
     with tempfile.TemporaryDirectory() as place:
         root = Path(place)
         if name == "pixels":
@@ -113,17 +118,21 @@ def count_task(name: str, images: Pool, known: list[str], novel: list[str], seed
         for tree, categories in (("known", known), ("pile", novel)):
             for category in categories:
                 (root / tree / category).mkdir(parents=True)
-                for i, image in enumerate(images[category]):
+                for i, image in enumerate(images[category][:each]):
                     image.save(root / tree / category / f"{i:03d}.png")
-        return count_novel(root / "known", root / "pile", seed=seed, cache=cache, verbose=False)
+        for category in known if each else ():
+            for i, image in enumerate(images[category][each:]):
+                image.save(root / "pile" / f"{category} {i:03d}.png")
+        return count_novel(root / "known", root / "pile", mixed=bool(each), seed=seed, cache=cache, verbose=False)
 
 
-def run_one(task: tuple[str, str, Any, Any, int], root: Path, seed: int, cache: Path) -> dict[str, Any]:
+def run_one(task: tuple[str, str, Any, Any, int], root: Path, seed: int, cache: Path, mixed: bool) -> dict[str, Any]:
+    """A task; of a ``mixed`` pile the known categories have half as many images there as labelled ones."""
     title, name, known, novel, each = task
-    images = pool(name, root, each)
+    images = pool(name, root, each + each // 2 if mixed else each)
     old, new = draw(name, known, novel, images, seed)
     began = time.process_time()
-    found = count_task(name, images, old, new, seed, cache)
+    found = count_task(name, images, old, new, seed, cache, each if mixed else None)
     row = {"task": title, "seed": seed, "known": len(old), "each": each, "true": len(new)} | found.to_mapping()
     row |= {"cpu_seconds": round(time.process_time() - began, 1)}
     del row["curve"]
@@ -169,17 +178,23 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--cache", type=Path)
     parser.add_argument("--rehearsal", action="store_true")
+    parser.add_argument("--mixed", action="store_true")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
     asked = parser.parse_args()
     record = begin(settings={}, seed=asked.seeds)
+    if asked.rehearsal and asked.mixed:
+        parser.error("--rehearsal is of piles that are not mixed")
+    tasks, name = (
+        (REHEARSAL, "rehearsal") if asked.rehearsal else (MIXED, "mixed") if asked.mixed else (RESULT, "record")
+    )
     rows = []
     with tempfile.TemporaryDirectory() as place:
         cache = asked.cache or Path(place)
         for seed in asked.seeds:
-            for task in REHEARSAL if asked.rehearsal else RESULT:
-                rows.append(run_one(task, asked.data, seed, cache))
+            for task in tasks:
+                rows.append(run_one(task, asked.data, seed, cache, asked.mixed))
                 done = record | {"summary": summary(rows), "rows": rows}
-                write(HERE / ("rehearsal.json" if asked.rehearsal else "record.json"), done)
+                write(HERE / f"{name}.json", done)
     print(done["summary"])
 
 

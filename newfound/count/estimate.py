@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from newfound.count.known import within_known
-from newfound.count.owned import by_owned
+from newfound.count.known import outside_known, within_known
+from newfound.count.owned import Owned, by_owned
 from newfound.count.published import by_accuracy, by_probes, by_shift
 from newfound.count.result import Count, Rehearsed
 from newfound.count.sample import Sample, limited
@@ -28,8 +29,10 @@ FEWEST_REHEARSED = 4
 """Known categories for a rehearsal."""
 COMPARED = 1000
 """Images of the pile that the published ways look at."""
-SOME, ALL = 0.1, 0.8
-"""Shares of a mixed pile from which images that look known are left out, and of any pile from which nothing is new."""
+ALL = 0.95
+"""The share of the pile that looks known from which nothing is new."""
+LEAST_LEFT = 0.5
+"""Of the categories of a mixed pile at least this share stays, in proportion to the images that stay."""
 
 
 @torch.no_grad()
@@ -44,8 +47,8 @@ def count(
 ) -> Count:
     """How many novel categories there are among features [N, D], of which the first have labels [n] from 0.
 
-    Where the pile is ``mixed``, images that look like known categories are left out of the count. Elsewhere none is:
-    novel categories that resemble known ones would be lost. Where the labels have ``taught`` the features, known
+    Where the pile is ``mixed``, images that join known categories are left out of the count. Elsewhere none is: novel
+    categories that resemble known ones would be lost. Where the labels have ``taught`` the features, known
     categories are drawn together more than novel ones, so a rehearsal on them says nothing of these. Of more than 1,000
     labelled images and 2,000 others some are drawn by the seed. UserError where an estimate makes no sense: the pile
     has fewer than ten images, or all features are the same.
@@ -53,17 +56,13 @@ def count(
     _check(features, labels)
     with (reporter or Reporter(quiet=True)).task("counting categories", 4, "ways") as task:
         sample = limited(features, labels, seed)
-        within = within_known(sample, seed)
+        share = within_known(sample, seed)
+        nothing_new = share is not None and share >= ALL
         task.advance(1)
-        looked_at = sample
-        if mixed and within and within.share >= SOME and len(within.outside) >= FEWEST:
-            n = len(sample.labels)
-            kept = torch.cat([torch.arange(n), n + within.outside])
-            looked_at = Sample(sample.features[kept], sample.labels)
+        owned, looked_at, joined = _novel(sample, mixed, seed)
         most = _most(looked_at)
-        owned = by_owned(looked_at, most, seed)
         task.advance(1)
-        rehearsed = () if taught else _rehearse(sample, seed)
+        rehearsed = () if taught else _rehearse(sample, mixed, seed)
         task.advance(1)
         estimate = max(1, math.ceil(owned.estimate - 0.25))
         some = looked_at.thinned(max(2, COMPARED // (2 * sample.n_known)), COMPARED, np.random.default_rng(seed))
@@ -74,17 +73,18 @@ def count(
         }
         task.advance(1)
     methods = {"owned": estimate} | {name: found for name, found in published.items() if found is not None}
-    interval = _interval(estimate, owned.error, rehearsed, most)
-    share = within.share if within else None
+    interval = _interval(estimate, owned.error, rehearsed, mixed, most)
+    if mixed:
+        share = joined
     return Count(
         estimate,
         interval,
-        _statement(sample, estimate, interval, methods, rehearsed, share, looked_at is not sample, most, taught),
+        "; ".join(_statement(sample, estimate, interval, methods, rehearsed, share, nothing_new, mixed, most, taught)),
         methods,
         tuple((int(n), round(float(c), 3)) for n, c in zip(owned.numbers, owned.clusters, strict=True)),
         rehearsed,
         share,
-        share is not None and share >= ALL,
+        nothing_new,
         (len(sample.labels), len(sample.pile)),
     )
 
@@ -103,8 +103,29 @@ def _most(sample: Sample) -> int:
     return max(2, min(MOST, len(sample.pile) // EACH))
 
 
-def _rehearse(sample: Sample, seed: int) -> tuple[Rehearsed, ...]:
-    """Half of the known categories as known ones and the others as a pile, and the other way round."""
+def _novel(sample: Sample, mixed: bool, seed: int) -> tuple[Owned, Sample, float]:
+    """The number of novel categories by what known ones own, the sample that it was found in, and the share of the pile
+    that joined known categories.
+
+    Of a mixed pile all categories are counted first. With so many new clusters beside the known categories, the images
+    that join these are left out, and the rest is counted. Novel images that went with them make categories smaller, and
+    in a few piles the number collapses: so it is no less than half of what the images that stay would have.
+    """
+    owned = by_owned(sample, _most(sample), seed)
+    if not mixed:
+        return owned, sample, 0.0
+    rest = outside_known(sample, round(owned.estimate), seed)
+    left = len(rest.pile) / len(sample.pile)
+    least = max(1.0, LEAST_LEFT * owned.estimate * left)
+    if len(rest.pile) < FEWEST:
+        return replace(owned, estimate=least), sample, 1 - left
+    found = by_owned(rest, _most(rest), seed)
+    return replace(found, estimate=max(found.estimate, least)), rest, 1 - left
+
+
+def _rehearse(sample: Sample, mixed: bool, seed: int) -> tuple[Rehearsed, ...]:
+    """Half of the known categories as known ones and the others as a pile, and the other way round; to a mixed pile
+    each of the known ones gives a third of its images."""
     if sample.n_known < FEWEST_REHEARSED:
         return ()
     order = np.random.default_rng([seed, 0x4E4]).permutation(sample.n_known)
@@ -112,8 +133,10 @@ def _rehearse(sample: Sample, seed: int) -> tuple[Rehearsed, ...]:
     found = []
     for known, pile in (halves, halves[::-1]):
         task = sample.of(known, pile)
+        if mixed:
+            task = task.mixed(np.random.default_rng([seed, 0x317]))
         if len(task.pile) >= FEWEST:
-            number = by_owned(task, _most(task), seed).estimate
+            number = _novel(task, mixed, seed)[0].estimate
             found.append(Rehearsed(len(pile), max(1, math.ceil(number - 0.25))))
     return tuple(found)
 
@@ -123,8 +146,8 @@ def missed(rehearsed: tuple[Rehearsed, ...]) -> float:
     return float(np.mean([abs(one.found / one.true - 1) for one in rehearsed]))
 
 
-def _interval(estimate: int, error: float, rehearsed: tuple[Rehearsed, ...], most: int) -> tuple[int, int]:
-    reach = max(LEAST, ERRORS * error, missed(rehearsed) if rehearsed else WIDEST)
+def _interval(estimate: int, error: float, rehearsed: tuple[Rehearsed, ...], mixed: bool, most: int) -> tuple[int, int]:
+    reach = max(LEAST, ERRORS * error, missed(rehearsed) if rehearsed and not mixed else WIDEST)
     reach = max(1.0, min(WIDEST, reach) * estimate)
     return max(1, math.ceil(estimate - reach)), min(max(most, estimate), math.floor(estimate + reach))
 
@@ -136,18 +159,17 @@ def _statement(
     methods: dict[str, int],
     rehearsed: tuple[Rehearsed, ...],
     share: float | None,
-    left_out: bool,
+    nothing_new: bool,
+    mixed: bool,
     most: int,
     taught: bool,
-) -> str:
+) -> list[str]:
     """How sure the estimate is."""
     said = []
-    if share is not None and share >= ALL:
-        said.append(f"{share:.0%} of the pile look like known categories: there is probably nothing new in it")
-    elif left_out:
-        said.append(
-            f"{share:.0%} of the pile look like known categories; images within these were left out of the count"
-        )
+    if nothing_new:
+        said.append("nearly all of the pile looks like known categories: there is probably nothing new in it")
+    elif mixed:
+        said.append(f"{share:.0%} of the pile joined known categories and was left out of the count")
     if taught:
         said.append(
             "hardly more than a guess: these features were learned from the labels of known categories, which lie "
@@ -155,18 +177,18 @@ def _statement(
         )
     elif rehearsed:
         miss, tries = missed(rehearsed), ", ".join(f"{one.found} for {one.true}" for one in rehearsed)
-        how = "fairly sure" if miss <= 0.15 else "rough" if miss <= 0.3 else "hardly more than a guess"
+        how = "fairly sure" if miss <= 0.15 and not mixed else "rough" if miss <= 0.3 else "hardly more than a guess"
         said.append(f"{how}: a rehearsal on known categories missed by {miss:.0%} ({tries})")
     else:
         known = "a single known category says" if sample.n_known == 1 else f"{sample.n_known} known categories say"
         said.append(f"rough: {known} little about others, with too few images or categories for a rehearsal")
     if estimate >= most:
         said.append(f"there may be more than {most}: no more are looked for than one for {EACH} images")
-        return "; ".join(said)
+        return said
     others = {name: number for name, number in methods.items() if name != "owned"}
     apart = [f"{name} {n}" for name, n in others.items() if not interval[0] <= n <= interval[1]]
     if apart:
         said.append(f"published ways that say otherwise: {', '.join(apart)}")
     elif others:
         said.append("the published ways agree")
-    return "; ".join(said)
+    return said

@@ -1,36 +1,39 @@
-"""How much of the pile lies within known categories."""
+"""How much of the pile lies within known categories, and what lies outside."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from newfound.cluster.fixed import kmeans_fixed
 from newfound.count.sample import FOLDS, Sample, whitened
 
-INSIDE, NEARLY_ALL = 0.9, 0.98
-"""The share of held-back images of known categories that lie within them, by definition; and the share that is kept out
-where known images are to leave the pile."""
-
+INSIDE = 0.9
+"""The share of held-back images of known categories that lie within them, by definition."""
 ERRORS = 2.0
 """Standard errors that the share has to be above 0."""
+STARTS = 3
+"""Of the clustering that parts a pile into known and new."""
 
 
-@dataclass(frozen=True)
-class Within:
-    """The share of the pile that is of known categories, and which images of the pile lie outside all of them [m]."""
+def outside_known(sample: Sample, new: int, seed: int) -> Sample:
+    """The sample without the images of the pile that join known categories, where these are clusters to which their
+    labelled images belong and there are so many ``new`` clusters beside them."""
+    n, known = len(sample.labels), sample.n_known
+    features = whitened(sample.features, sample.labels)
+    new = min(max(new, 1), len(sample.pile))
+    joined = kmeans_fixed(features, known + new, sample.labels, starts=STARTS, seed=seed).labels[n:]
+    rows = torch.cat([torch.arange(n), n + torch.nonzero(joined >= known)[:, 0]])
+    return Sample(sample.features[rows], sample.labels)
 
-    share: float
-    outside: Tensor
 
-
-def within_known(sample: Sample, seed: int) -> Within | None:
-    """How much of the pile is of known categories, by where its images lie; None with fewer than two known categories
-    or fewer than two images of each.
+def within_known(sample: Sample, seed: int) -> float | None:
+    """The share of the pile that is of known categories, by where its images lie; None with fewer than two known
+    categories or fewer than two images of each.
 
     An image lies within the known categories if its cosine with the nearest one's mean is as large as that of nine
     tenths of held-back known images. Known categories that are left out, by turns, say how many images of other
@@ -59,7 +62,7 @@ def within_known(sample: Sample, seed: int) -> Within | None:
     pile = nearness[len(labels) :]
     found = float((pile >= held.quantile(1 - INSIDE)).float().mean())
     share = (found - novel) / (INSIDE - novel) if found > novel + doubt and novel < INSIDE else 0.0
-    return Within(min(1.0, share), torch.nonzero(pile < held.quantile(1 - NEARLY_ALL))[:, 0])
+    return min(1.0, share)
 
 
 def _nearness(sample: Sample, anchors: np.ndarray, held_back: np.ndarray) -> tuple[Tensor, Tensor]:

@@ -52,6 +52,18 @@ class Sample:
         hidden = np.flatnonzero(np.isin(labels, pile))
         return Sample(self.features[np.concatenate([*rows, hidden])], torch.from_numpy(numbers))
 
+    def mixed(self, rng: np.random.Generator) -> Sample:
+        """The same with a third of the labelled images of each category in the pile."""
+        labels = self.labels.numpy()
+        order = rng.permutation(len(labels))
+        order = order[np.argsort(labels[order], kind="stable")]
+        first = np.searchsorted(labels[order], labels[order])
+        moved = np.zeros(len(labels), dtype=bool)
+        moved[order] = (np.arange(len(labels)) - first) % 3 == 2
+        stay, go = np.flatnonzero(~moved), np.flatnonzero(moved)
+        rows = np.concatenate([stay, go, np.arange(len(labels), len(self.features))])
+        return Sample(self.features[rows], self.labels[stay])
+
 
 @dataclass(frozen=True)
 class Fold:

@@ -141,9 +141,9 @@ def test_a_tiny_pile_is_refused_and_leaves_no_folder(tmp_path):
 def test_a_pile_without_anything_new_is_refused_and_leaves_no_folder(tmp_path):
     rng = np.random.default_rng(0)
     centres = 10 * rng.normal(size=(5, 16))
-    truth = np.tile(np.arange(5), 60)
-    features = centres[truth] + rng.normal(size=(300, 16))
-    given = write(tmp_path, features, [f"c{c}" for c in truth[:150]])
+    truth = np.tile(np.arange(5), 120)
+    features = centres[truth] + rng.normal(size=(600, 16))
+    given = write(tmp_path, features, [f"c{c}" for c in truth[:300]])
     assert count_novel(**given).nothing_new
     with pytest.raises(UserError, match="probably nothing new in it"):
         discover(**given, n_novel="auto", out=tmp_path / "run")

@@ -616,7 +616,8 @@ def test_auto_among_five_images_stops_and_leaves_nothing(root, tmp_path, monkeyp
     assert not (root / "run2").exists()
 
 
-def test_auto_among_images_of_found_categories_stops_since_nothing_is_new(frozen):
+def test_auto_among_images_of_found_categories_stops_since_nothing_is_new(frozen, monkeypatch):
+    monkeypatch.setattr("newfound.count.estimate.ALL", 0.8)  # six labelled images of a category tell no more
     paint(frozen / "same", "green", "white", each=20, seed=5)
     with pytest.raises(UserError, match=r"n_novel auto: .* probably nothing new in it; .* say for how many"):
         go_on(frozen, later=frozen / "same", n_novel="auto")
