@@ -181,6 +181,8 @@ def _load(folder: Path, paths: Sequence[Path | str], shape: tuple[int, int, int]
     else:
         forget = partial((folder / "index.json").unlink, missing_ok=True)
         store = DiskStore(pixels, shape, digests, checks, forget=forget)
+    with contextlib.suppress(OSError):  # a cache that may only be read
+        os.utime(folder / "index.json")  # used now
     skipped = tuple(Skipped(str(paths[int(i)]), reason) for i, reason in index["skipped"].items())
     return Decoded(store, kept, skipped)
 

@@ -29,7 +29,7 @@ from newfound.plan.snapshots import parse_snapshots, wanted_snapshots
 from newfound.process import is_forked
 from newfound.progress import Reporter
 from newfound.runfolder import Run, check_free, claimed
-from newfound.runs.cache import remark
+from newfound.runs.cache import make_room, remark
 from newfound.runs.counting import count_source
 from newfound.runs.figures import evaluate_run
 from newfound.runs.found import Discovery
@@ -184,6 +184,7 @@ def discover(
             run = Run.create(folder, call, planned.settings, choices, warnings, number_found, snapshots=kept)
         with interrupted(f"interrupted; {how_to_go_on(run)}"):
             found = execute(run, reading, reporter, planned.advice)
+    make_room(place)
     if large := remark(place):
         reporter.say(large)
     return found

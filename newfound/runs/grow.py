@@ -22,6 +22,7 @@ from newfound.plan.auto import PRETRAINED
 from newfound.plan.call import Call
 from newfound.progress import Reporter
 from newfound.runfolder import Run, check_free, claimed
+from newfound.runs.cache import make_room
 from newfound.runs.counting import count_source
 from newfound.runs.discovery import (
     START,
@@ -140,7 +141,9 @@ def grow(
                 how = counted.to_mapping() if counted else None
                 new = Run.create(folder, call, old.settings, choices, _warnings(gathered, old), how, begun=True)
         with interrupted(f"interrupted; {how_to_go_on(new)}"):
-            return execute(new, reading, reporter)
+            found = execute(new, reading, reporter)
+    make_room(place)
+    return found
 
 
 def _count(method: Method, call: Call, reporter: Reporter) -> Count:

@@ -11,8 +11,10 @@ from PIL import Image
 
 import newfound
 from newfound.cli import main as cli
+from newfound.data.cache import decode_cached
+from newfound.progress import Reporter
 from newfound.runs import cache as module
-from newfound.runs.cache import clear_cache, list_cache, remark
+from newfound.runs.cache import clear_cache, list_cache, make_room, remark
 
 KEY = "0123456789abcdef" * 2
 
@@ -66,6 +68,35 @@ def test_only_what_is_old_enough_is_cleared(cache):
     os.utime(root / f"features-{KEY}" / f"{KEY}.safetensors", (old, old))
     assert [kept.kind for kept in clear_cache(root, days=9)] == ["features"]
     assert (root / f"images-{KEY}" / "index.json").exists()
+
+
+def test_room_is_made_by_what_was_not_used_for_the_longest_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "SMALL", 5000)
+    monkeypatch.setattr(module, "ROOM", 9500)
+    keys = {name: f"images-{name * 32}" for name in "abcd"}
+    for age, (name, folder) in enumerate(keys.items()):
+        (tmp_path / folder).mkdir()
+        size = 8000 if name == "b" else 4000
+        for file, content in (("pixels.bin", size), ("index.json", 100)):
+            (tmp_path / folder / file).write_bytes(b"x" * content)
+            os.utime(tmp_path / folder / file, (1000 - age, 1000 - age))
+    (tmp_path / f"features-{KEY}").mkdir()
+    (tmp_path / f"features-{KEY}" / f"{KEY}.safetensors").write_bytes(b"x" * 4000)
+    make_room(tmp_path)
+    left = {folder.name for folder in tmp_path.iterdir()}
+    assert left == {keys["a"], keys["b"], keys["c"], f"features-{KEY}"}, "b is large, d was used before a and c"
+    make_room(tmp_path / "nowhere")
+
+
+def test_a_run_that_finds_its_images_in_the_cache_has_used_them(tmp_path):
+    Image.new("L", (8, 8)).save(tmp_path / "a.png")
+    given = {"cache": tmp_path / "cache", "reporter": Reporter(quiet=True)}
+    decode_cached([tmp_path / "a.png"], 8, **given)
+    (kept,) = list_cache(tmp_path / "cache")
+    for file in kept.files:
+        os.utime(file, (1000, 1000))
+    decode_cached([tmp_path / "a.png"], 8, **given)
+    assert list_cache(tmp_path / "cache")[0].used > 1000
 
 
 def test_a_large_cache_is_remarked_on(cache, monkeypatch):
