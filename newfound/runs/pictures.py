@@ -34,7 +34,7 @@ def draw_pictures(folder: Path, out: Path, answers: Path | None, reporter: Repor
         raise UserError(f"--out {out} lies in the run, whose files are its own: choose another place")
     if out.exists() and not out.is_dir():
         raise UserError(f"--out {out} is no folder: choose another place")
-    truth = read_answers(answers, tuple(row["image"] for row in rows)) if answers else None
+    truth = read_answers(answers, tuple(row["image"] for row in rows), reporter) if answers else None
     drawings = {}
     if maps := feature_maps(run, truth, reporter):
         images, of = f"{len(maps[0].categories):,} unlabelled images", "true" if _is_known(run, truth) else "found"

@@ -297,9 +297,15 @@ def test_foreign_long_and_equal_names_survive_a_run(newfound, trees, way):
     assert set(names) < set(assignments(trees / "run"))
     assert "красный" in json.loads((trees / "run" / "result.json").read_text())["known"]
     lines = "".join(f"{name},new\n" for name in assignments(trees / "run"))
-    (trees / "truth.csv").write_text(f"image,label\n{lines}", encoding="utf-8")
-    assert newfound("evaluate", trees / "run", "--answers", trees / "truth.csv")[0] == 0
+    (trees / "truth.csv").write_text(f"image,label\n{lines}nowhere.png,new\n", encoding="utf-8")
+    status, said = newfound("evaluate", trees / "run", "--answers", trees / "truth.csv")
+    assert status == 0
     assert "(15 images with an answer)" in newfound.out
+    assert "1 name in the table is no image of this run, such as 'nowhere.png'" in said
+    first = min(assignments(trees / "run"))
+    (trees / "truth.csv").write_text(f"image;label\n{first};new\n", encoding="utf-8")
+    assert newfound("evaluate", trees / "run", "--answers", trees / "truth.csv")[0] == 0
+    assert "(1 image with an answer)" in newfound.out
 
 
 @pytest.mark.parametrize("name", ["=cmd|' /C calc'!A0.png", "+1.png", "-1.png", "@sum.png", "\t=1.png", "＝1.png"])

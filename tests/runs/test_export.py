@@ -65,7 +65,7 @@ def test_the_pile_is_copied_into_a_folder_for_each_category(found, tmp_path, mon
     status, out, errors = called(["export", found.folder, "--to", tmp_path / "new" / "sorted"], monkeypatch, capsys)
     assert (status, errors) == (0, "")
     to = tmp_path / "new" / "sorted"
-    assert out == f"{to}/novel-01  2 images\n{to}/novel-02  1 images\n"
+    assert out == f"{to}/novel-01  2 images\n{to}/novel-02  1 image\n"
     assert images_in(to) == {
         "novel-01/a.png": b"image a.png",
         "novel-01/a-2.png": b"image deep/a.png",
