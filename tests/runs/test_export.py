@@ -207,7 +207,7 @@ def test_wrong_calls_are_one_line_and_status_2(found, tmp_path, monkeypatch, cap
         "among the images": [found.folder, "--to", tmp_path / "pile" / "sorted"],
         "there is no run in": [tmp_path / "known", "--to", tmp_path / "sorted"],
         "Missing option '--to'": [found.folder],
-        "cannot export to": [found.folder, "--to", tmp_path / "full" / "mine.txt" / "x"],
+        "cannot write to": [found.folder, "--to", tmp_path / "full" / "mine.txt" / "x"],
     }
     for complaint, words in calls.items():
         status, out, errors = called(["export", *words], monkeypatch, capsys)
@@ -275,7 +275,7 @@ def test_an_empty_folder_is_filled_but_not_one_that_was_filled_meanwhile(found, 
 
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "copy2", meanwhile)
-        with pytest.raises(UserError, match=r"cannot export to .*sorted: Directory not empty"):
+        with pytest.raises(UserError, match=r"cannot write to .*sorted: Directory not empty"):
             found.export(tmp_path / "sorted")
     assert tree(tmp_path / "sorted") == {"mine.txt": b"mine"}
     (tmp_path / "sorted" / "mine.txt").unlink()
