@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import sys
@@ -197,7 +198,12 @@ def _about(about: dict[str, Any], in_full: bool) -> list[str]:
         lines += [f"  {figure}" for figure in figures]
     elif figures:
         lines.append(f"accuracy: {', '.join(figures)}")
-    return [*lines, f"recipes: {', '.join(about['recipes'])}"]
+    lines.append(f"recipes: {', '.join(about['recipes'])}")
+    if in_full:
+        lines.append("settings, for --set and in recipes (docs/reference/settings.md says what they mean):")
+        parts = itertools.groupby(about["settings"], lambda name: name.partition(".")[0] if "." in name else "")
+        lines += [f"  {', '.join(names)}" for _, names in parts]
+    return lines
 
 
 def _recorded(dataset: str, row: dict[str, Any], in_full: bool) -> str:
