@@ -72,8 +72,14 @@ def export(
     folder_of = safe_names(found.categories, taken=(DOUBTFUL, LIST, CATEGORIES))
     folders = [folder_of[name] if s else DOUBTFUL for name, s in zip(found.categories, sure, strict=True)]
     rows = zip(found.images, found.categories, found.confidence, strict=True)
-    sizes = found.sizes()
-    about = [(folder_of.get(name, ""), name, str(sizes[name]), ", ".join(found.near(name))) for name in sizes]
+    laid_out = Counter(folders)
+    about = []
+    for name in found.sizes():
+        folder = folder_of.get(name, "")
+        images = laid_out[folder]
+        about.append((folder if images else "", name, str(images), ", ".join(found.near(name))))
+    if laid_out[DOUBTFUL]:
+        about.append((DOUBTFUL, "", str(laid_out[DOUBTFUL]), ""))
     return _lay_out(to, folders, names, put, list(rows), reporter, about)
 
 

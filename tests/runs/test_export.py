@@ -87,6 +87,17 @@ def test_the_categories_are_listed_with_what_they_are_near_to(found, tmp_path):
     ]
 
 
+def test_the_list_of_categories_has_the_numbers_of_images_that_are_in_the_folders(found, tmp_path):
+    def listed(min_confidence, to):
+        made = found.export(tmp_path / to, min_confidence=min_confidence)
+        rows = list(csv.DictReader(io.StringIO((tmp_path / to / "_categories.csv").read_text())))
+        assert {row["folder"]: int(row["images"]) for row in rows if row["folder"]} == made
+        return [(row["folder"], row["category"], row["images"]) for row in rows]
+
+    assert listed(0.5, "some") == [("novel-01", "novel-01", "2"), ("", "novel-02", "0"), ("_doubtful", "", "1")]
+    assert listed(1, "none") == [("", "novel-01", "0"), ("", "novel-02", "0"), ("_doubtful", "", "3")]
+
+
 def test_links_point_to_the_originals(found, tmp_path):
     found.export(tmp_path / "soft", link="symlink")
     assert os.readlink(tmp_path / "soft" / "novel-02" / "b.png") == str(tmp_path / "pile" / "deep" / "b.png")
