@@ -10,6 +10,7 @@ from tokenize import TokenError
 import numpy as np
 from numpy.lib.format import MAGIC_PREFIX
 
+from newfound.data.alike import warn_of_like_names
 from newfound.data.answers import read_table, read_text, require_a_name, same_name, separator_of
 from newfound.data.collection import Pool, Reading, Skipped, assemble
 from newfound.data.duplicates import leave_out_known
@@ -52,7 +53,9 @@ def read_embeddings(
     has_label = np.array([category is not None for category in categories])
     labelled, unlabelled = np.flatnonzero(has_label), np.flatnonzero(~has_label)
     pool = Pool(VectorStore(vectors), names, categories)
-    unlabelled, same = leave_out_known(pool, labelled, unlabelled, reporter or Reporter(quiet=True))
+    reporter = reporter or Reporter(quiet=True)
+    warn_of_like_names(categories, reporter)
+    unlabelled, same = leave_out_known(pool, labelled, unlabelled, reporter)
     skipped = tuple(Skipped(names[one], f"the same features as {names[other]!r}") for one, other in same.items())
     return assemble(
         pool, labelled=labelled, unlabelled=unlabelled, n_novel=n_novel, seed=seed, mixed=mixed, skipped=skipped

@@ -232,6 +232,31 @@ def test_images_that_a_person_moved_have_the_category_of_their_new_folder(root):
     assert "1 of the pile are left out" in grown.result["auto"][0]["why"]
 
 
+def test_a_category_that_was_deleted_is_looked_for_again_in_the_same_pile(root):
+    found = newfound.Discovery.of(newfound.runfolder.Run.open(root / "run"))
+    found.export(root / "sorted")
+    shutil.rmtree(root / "sorted" / "novel-02")
+    grown = go_on(root, corrected=root / "sorted", later=root / "pile", n_novel=2)
+    assert set(grown.images) == set(found.images_of("novel-02"))
+    assert grown.result["known"] == ["blue", "novel-01", "red"]
+    assert grown.result["novel"] == ["novel-03", "novel-04"]
+
+
+@pytest.mark.parametrize("table", [False, True])
+def test_names_that_differ_in_capital_letters_or_spaces_alone_are_warned_of(root, capsys, table):
+    found = newfound.Discovery.of(newfound.runfolder.Run.open(root / "run"))
+    if table:
+        rows = [f"{name},Red\n" for name in found.images_of("novel-01")]
+        (root / "sorted").write_text("".join(["image,label\n", *rows]))
+    else:
+        found.export(root / "sorted")
+        (root / "sorted" / "novel-01").rename(root / "sorted" / " Red")
+    capsys.readouterr()
+    go_on(root, corrected=root / "sorted")
+    name = "'Red'" if table else "' Red'"
+    assert f"capital letters or spaces alone, such as 'red' and {name}: they count as diff" in capsys.readouterr().err
+
+
 def test_a_folder_that_export_had_to_rename_is_the_category_that_it_was_made_of(root):
     for name in ("result.json", "assignments.csv"):
         path = root / "run" / name
