@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 _OPTION = re.compile(r"(`[^`]*`|\b(?:newfound|pip) [^;,:]*)|(?<![\w-])--([a-z]+(?:-[a-z]+)*)\b")
 """An option in a sentence; commands to type, in which options stay as they are, come first."""
@@ -26,13 +26,25 @@ def in_python(text: str) -> str:
 def did_you_mean(name: object, known: Iterable[str], prefix: str = "", others: Iterable[str] = ()) -> str:
     """The end of a sentence about a name that there is not: the nearest of those that there are, if these are few; or
     all, each after the ``prefix``, and ``others``, what else can be written. Capital and small letters are alike."""
+    known = list(known)
+    return did_you_mean_one_of([f"{prefix}{one}" for one in nearest(name, known)]) or (
+        f"; there are: {', '.join([*(f'{prefix}{one}' for one in known), *others])}"
+    )
+
+
+def did_you_mean_one_of(meant: Sequence[str]) -> str:
+    """The end of that sentence for names that may be meant; "" where there are none, or too many."""
+    if not 1 <= len(meant) <= MOST_MEANT:
+        return ""
+    return f"; did you mean {' or '.join([', '.join(meant[:-1]), meant[-1]] if len(meant) > 1 else meant)}?"
+
+
+def nearest(name: object, known: Iterable[str]) -> list[str]:
+    """Those of the ``known`` names that are nearest to one that there is not; none where all are far from it."""
     word = str(name).casefold()
     near = {one: _nearness(word, one.casefold()) for one in known}
     best = max(near.values(), default=0.0)
-    meant = [f"{prefix}{one}" for one, value in near.items() if value == best >= NEAR]
-    if not 1 <= len(meant) <= MOST_MEANT:
-        return f"; there are: {', '.join([*(f'{prefix}{one}' for one in near), *others])}"
-    return f"; did you mean {' or '.join([', '.join(meant[:-1]), meant[-1]] if len(meant) > 1 else meant)}?"
+    return [one for one, value in near.items() if value == best >= NEAR]
 
 
 def _nearness(word: str, known: str) -> float:

@@ -27,7 +27,29 @@ TOKEN = 8
 """Hexadecimal digits in the name of a temporary file."""
 TEMPORARY = re.compile(rf"\.(?P<name>.+)\.[0-9a-f]{{{TOKEN}}}\.(?P<ending>writing|retired)", re.DOTALL)
 
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+
+@contextlib.contextmanager
+def writing_to(place: Path, option: str) -> Iterator[None]:
+    """While entered, what the file system refuses of a place that an ``option`` names is a sentence with that name,
+    and without that of a temporary file. A full disk remains what it is, and so does what is wrong elsewhere."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in DISK_FULL or _is_elsewhere(error.filename, place.absolute()):
+            raise
+        raise UserError(f"cannot write to {place}: {error.strerror or error}; choose another {option}") from None
+
+
+def _is_elsewhere(path: str | bytes | int | None, place: Path) -> bool:
+    """Whether a path is neither beside ``place``, or below that, nor one of the folders above it."""
+    if not isinstance(path, str | bytes) or not os.path.isabs(path):
+        return False
+    found = Path(os.fsdecode(path))
+    return not (found.is_relative_to(place.parent) or place.is_relative_to(found))
 
 
 def temporary_name(path: Path, ending: str = "writing") -> Path:

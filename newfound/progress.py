@@ -227,5 +227,14 @@ class Reporter:
         if not self.quiet:
             print(visible(text), file=self.stream, flush=True)
 
+    def without_warnings(self) -> Reporter:
+        """The same for what is done twice, and warns the other time."""
+        return _Unwarning(self.quiet, self._stream)
+
     def warn(self, text: str) -> None:
         print(f"warning: {visible(text)}", file=self.stream, flush=True)
+
+
+class _Unwarning(Reporter):
+    def warn(self, text: str) -> None:
+        pass

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import errno
 import io
 import os
 import tempfile
@@ -22,7 +21,17 @@ from newfound.data.cache import default_cache
 from newfound.data.collection import Collection
 from newfound.engine.checkpoint import NAMES as CHECKPOINTS
 from newfound.errors import UserError
-from newfound.files import TEMPORARY, as_json, clear_unfinished, encoded, open_regular, try_lock, write_bytes
+from newfound.files import (
+    DISK_FULL,
+    TEMPORARY,
+    as_json,
+    clear_unfinished,
+    encoded,
+    open_regular,
+    try_lock,
+    write_bytes,
+    writing_to,
+)
 from newfound.methods import get_method
 from newfound.ours import is_ours, mark
 from newfound.plan.auto import Choice
@@ -33,8 +42,6 @@ from newfound.together import JOURNAL, change_together, finish_change
 
 FORMAT = 2
 """Since 2 methods own their settings."""
-
-DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 CONFUSION = "confusion.csv"
 CONFUSION_COLUMNS = ("part", "found", "truth", "images")
@@ -95,7 +102,7 @@ class Run:
         }
         content |= {} if counted is None else {"counted": counted}
         content |= {"snapshots": list(snapshots)} if snapshots else {}
-        with _usable(folder):
+        with writing_to(folder, "--out"):
             folder.mkdir(parents=True, exist_ok=True)
             text = yaml.safe_dump(content, sort_keys=False, allow_unicode=True)
             write_bytes(folder / "settings.yaml", encoded(text))  # from here on it is a run
@@ -341,7 +348,7 @@ def _lock(folder: Path) -> int:
 def check_free(folder: Path) -> None:
     """Stop unless ``folder`` is new or empty: a run never mixes with what was there. What a process that was killed
     before there was a run left there (a lock, or a file half written) does not count."""
-    with _usable(folder):
+    with writing_to(folder, "--out"):
         if (folder / "settings.yaml").is_file():
             raise UserError(
                 f"{folder} holds a run already: go on with `newfound resume {folder}`, or choose another --out"
@@ -363,10 +370,10 @@ def claimed(folder: Path) -> Iterator[None]:
     """The folder of a run to come, made, tried and locked before anything is read. If what follows fails before there
     is a run, it goes again, with the folders above that were made for it."""
     check_free(folder)
-    with _usable(folder):
+    with writing_to(folder, "--out"):
         made = [place for place in (folder, *folder.parents) if not place.exists()]
     try:
-        with _usable(folder):
+        with writing_to(folder, "--out"):
             folder.mkdir(parents=True, exist_ok=True)
             tempfile.TemporaryFile(dir=folder).close()
         with _locked(folder):
@@ -382,17 +389,6 @@ def claimed(folder: Path) -> Iterator[None]:
             with contextlib.suppress(OSError):
                 place.rmdir()
         raise
-
-
-@contextlib.contextmanager
-def _usable(folder: Path) -> Iterator[None]:
-    """While entered, what the file system refuses is a sentence about --out; a full disk remains what it is."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in DISK_FULL:
-            raise
-        raise UserError(f"cannot write to {folder}: {_reason(error)}; choose another --out") from None
 
 
 def _reason(error: BaseException) -> str:

@@ -6,6 +6,7 @@ import newfound
 from newfound.cli import main as cli
 from newfound.data.download import get_data
 from newfound.errors import UserError, did_you_mean
+from newfound.plan.recipe import resolve_settings
 from newfound.progress import Reporter
 
 DIGITS = {"dataset": "digits"}
@@ -91,3 +92,21 @@ def test_a_name_that_resembles_none_is_answered_with_all_of_them():
 )
 def test_names_that_are_equally_near_are_all_suggested(word, known, end):
     assert did_you_mean(word, known, others=["FILE"]).startswith(f"; {end}")
+
+
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        ("epochs", "; did you mean stage1.epochs or stage2.epochs?"),
+        ("stag1", "; did you mean stage1?"),
+        ("dimensions", "; did you mean dimension?"),
+        ("stage1.epoch", "; did you mean stage1.epochs?"),
+        ("xyz", ", labelled_share, data.…, instance.…, views.…"),
+        ("stage1.xyz", "; there are: stage1.epochs, stage1.batch, "),
+        ("momentum", ", stage1.…, stage2.…, selftraining.…, cluster.…"),  # in too many parts
+    ],
+)
+def test_a_setting_is_looked_for_in_the_parts_of_a_method_too(name, end):
+    with pytest.raises(UserError) as caught:
+        resolve_settings("apl", "apl-cifar10", {name: 3})
+    assert end in str(caught.value)

@@ -67,6 +67,10 @@ def test_the_tutorial_finds_what_it_says(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data").symlink_to(Path(os.environ["NEWFOUND_DATA"]).absolute())
     run_page("docs/tutorial.md", monkeypatch, {"newfound data get cifar10 --to data\n": ""})
+    page, (out, err) = (ROOT / "docs/tutorial.md").read_text(), capsys.readouterr()
     said = r"unlabelled images: accuracy ([\d.]+)%"
-    found = re.search(said, capsys.readouterr().out)
-    assert float(found[1]) == pytest.approx(float(re.search(said, (ROOT / "docs/tutorial.md").read_text())[1]), abs=3)
+    assert float(re.search(said, out)[1]) == pytest.approx(float(re.search(said, page)[1]), abs=3)
+    listed = r"^novel-0\d  \d+ images  (?:near to: (.*?)  )?train-"
+    assert sorted(re.findall(listed, out, flags=re.M)[:5]) == sorted(re.findall(listed, page, flags=re.M))
+    assert "120 names in the table are no images of this run" in err
+    assert "120 names" in page

@@ -50,9 +50,9 @@ A setting has a dotted name, such as `stage1.epochs`. Give it as `--set stage1.e
 `settings={{"stage1.epochs": 50}}` in Python, or in a recipe. The first word is a part of the method, the second a
 setting of that part. The tables of a method list its parts, and the groups at the end of the page list what a part has.
 
-The defaults hold where a recipe says nothing. `newfound methods NAME` lists the recipes of a method, and
-`settings.yaml` in a run folder has every value that the run used. Unknown names, wrong types and values out of range
-are refused before anything is written.
+The defaults hold where a recipe says nothing. `newfound methods NAME` lists the recipes and the settings of a method,
+and `settings.yaml` in a run folder has every value that the run used. Unknown names, wrong types and values out of
+range are refused before anything is written.
 
 {methods}
 

@@ -18,7 +18,8 @@ def methods(
     as_json: Json = False,
 ) -> None:
     """List the methods there are: whose they are, what they need, their accuracy on record, their recipes."""
-    from newfound.methods import method_names, recorded, said, summary
+    from newfound.config.mapping import setting_names
+    from newfound.methods import get_method, method_names, recorded, said, summary
     from newfound.plan.recipe import load_recipe, recipe_names
 
     recipes: dict[str, list[str]] = {known: [] for known in ([name] if name else method_names())}
@@ -26,6 +27,9 @@ def methods(
     for recipe in recipe_names():
         recipes.get(load_recipe(recipe)["method"], []).append(recipe)
     found = {one: {**about, "recipes": recipes[one]} for one, about in found.items()}
+    if name is not None:
+        settings = setting_names(get_method(name).Settings)
+        found[name]["settings"] = [one for names in settings.values() for one in names if one != "method"]
     if as_json:
         write_json(found)
     else:

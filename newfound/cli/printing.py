@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import sys
@@ -55,6 +56,10 @@ def _plain(content: Any) -> Any:
     return None if isinstance(content, float) and not math.isfinite(content) else content
 
 
+def _images(n: int) -> str:
+    return "1 image" if n == 1 else f"{n:,} images"
+
+
 def print_discovery(found: Discovery, as_json: bool) -> None:
     if as_json:
         write_json({"run": str(found.folder), **found.result})
@@ -63,7 +68,7 @@ def print_discovery(found: Discovery, as_json: bool) -> None:
     for name in list(sizes)[:MOST_LINES]:
         near = ", ".join(found.near(name))
         near = f"  near to: {visible(near)}" if near else ""
-        write(f"{name}  {sizes[name]:,} images{near}  {visible(', '.join(found.images_of(name)[:3]))}\n")
+        write(f"{name}  {_images(sizes[name])}{near}  {visible(', '.join(found.images_of(name)[:3]))}\n")
     if len(sizes) > MOST_LINES:
         write(f"and {len(sizes) - MOST_LINES} categories more\n")
     print_trust(found.result)
@@ -90,7 +95,7 @@ def print_summary(summary: dict[str, Any], as_json: bool) -> None:
         write_json(summary)
         return
     for name, images in summary["categories"].items():
-        write(f"{name}  {images:,} images\n")
+        write(f"{name}  {_images(images)}\n")
     if "rejected" in summary:
         write(f"{summary['rejected']:,} of {summary['images']:,} images fit no category\n")
     write(f"{summary['out']}: the category of every image\n")
@@ -119,7 +124,7 @@ def print_folders(to: Path, folders: dict[str, int], as_json: bool) -> None:
         write_json({"to": str(to), "folders": folders})
         return
     for name, images in folders.items():
-        write(f"{to / name}  {images:,} images\n")
+        write(f"{to / name}  {_images(images)}\n")
 
 
 def print_written(written: Written, as_json: bool) -> None:
@@ -150,7 +155,7 @@ def print_figures(figures: dict[str, Any]) -> None:
     if "unlabelled" in figures:
         found = figures["unlabelled"]
         line = "unlabelled images: accuracy {accuracy:.1%}, NMI {nmi:.3f}, ARI {ari:.3f}".format(**found)
-        write(f"{line} ({found['images']:,} images with an answer)\n")
+        write(f"{line} ({_images(found['images'])} with an answer)\n")
         if "old" in found:
             old, new = (f"{found[part]:.1%}" if found[part] is not None else "-" for part in ("old", "new"))
             write(f"of images of known categories (old) {old} are right, of novel ones (new) {new}\n")
@@ -193,7 +198,12 @@ def _about(about: dict[str, Any], in_full: bool) -> list[str]:
         lines += [f"  {figure}" for figure in figures]
     elif figures:
         lines.append(f"accuracy: {', '.join(figures)}")
-    return [*lines, f"recipes: {', '.join(about['recipes'])}"]
+    lines.append(f"recipes: {', '.join(about['recipes'])}")
+    if in_full:
+        lines.append("settings, for --set and in recipes (docs/reference/settings.md says what they mean):")
+        parts = itertools.groupby(about["settings"], lambda name: name.partition(".")[0] if "." in name else "")
+        lines += [f"  {', '.join(names)}" for _, names in parts]
+    return lines
 
 
 def _recorded(dataset: str, row: dict[str, Any], in_full: bool) -> str:

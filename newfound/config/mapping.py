@@ -12,7 +12,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Literal, TypeVar
 
-from newfound.errors import UserError, did_you_mean
+from newfound.errors import UserError, did_you_mean, did_you_mean_one_of, nearest
 from newfound.strangers import parse_yaml
 
 T = TypeVar("T")
@@ -67,12 +67,35 @@ def _from_mapping(cls: type[T], mapping: Any, where: str, prefix: str) -> T:
     for key, value in mapping.items():
         if key not in known:
             name = cut(key) if isinstance(key, str) else brief(key)
-            raise UserError(f"{where}: there is no setting {prefix}{name}{did_you_mean(name, known, prefix)}")
+            raise UserError(f"{where}: there is no setting {prefix}{name}{_meant(name, cls, prefix)}")
         values[key] = _convert(value, hints[key], known[key], where, f"{prefix}{key}")
     try:
         return cls(**values)
     except UserError as error:
         raise UserError(f"{where}: {prefix}{error.command_line}") from None
+
+
+def setting_names(cls: type) -> dict[str, list[str]]:
+    """The dotted names of the settings that a dataclass has, by the part that they belong to; those of no part first,
+    under ""."""
+    hints = typing.get_type_hints(cls)
+    own = [f.name for f in dataclasses.fields(cls)]
+    parts = [name for name in own if dataclasses.is_dataclass(hints[name])]
+    names = {"": [name for name in own if name not in parts]}
+    return names | {part: [f"{part}.{f.name}" for f in dataclasses.fields(hints[part])] for part in parts}
+
+
+def _meant(name: str, cls: type, prefix: str) -> str:
+    """The end of a sentence about a setting that a dataclass has not: which one was meant, there or in a part of it; or
+    all that there are, of the parts the beginnings alone."""
+    names = setting_names(cls)
+    parts = [part for part in names if part]
+    if nearest(name, [*names[""], *parts]):
+        return did_you_mean(name, [f.name for f in dataclasses.fields(cls)], prefix)
+    inner = {dotted: dotted.rpartition(".")[2] for part in parts for dotted in names[part]}
+    near = nearest(name, dict.fromkeys(inner.values()))
+    within = did_you_mean_one_of([f"{prefix}{dotted}" for dotted, last in inner.items() if last in near])
+    return within or did_you_mean(name, names[""], prefix, others=[f"{prefix}{part}.…" for part in parts])
 
 
 def _convert(value: Any, hint: Any, spec: dataclasses.Field[Any], where: str, name: str) -> Any:

@@ -26,6 +26,9 @@ logging.getLogger("PIL").addHandler(logging.NullHandler())
 FORMATS = ["JPEG", "PNG", "WEBP", "GIF", "TIFF", "BMP", "DIB", "AVIF", "JPEG2000", "PPM", "ICO", "PCX", "PSD", "QOI"]
 """Formats that are tried. Not all that Pillow has: opening an EPS file would start Ghostscript on it."""
 
+HEIC = ("heic", "heix", "heim", "heis", "hevc", "hevx", "hevm", "hevs", "mif1", "msf1")
+"""How files of telephones say what they are, which Pillow does not read: four letters after "ftyp" at byte 4."""
+
 Image.init()
 _FORMATS_HERE = [name for name in FORMATS if name in Image.OPEN]  # an older or smaller Pillow has no AVIF
 
@@ -109,7 +112,16 @@ def decode(path: Path | str, size: int) -> np.ndarray:
     except Unreadable:
         raise
     except Exception as error:  # damaged files make Pillow's readers raise nearly anything
-        raise Unreadable(_reason(error)) from error
+        raise Unreadable("HEIC: convert to JPEG first" if _is_heic(path) else _reason(error)) from error
+
+
+def _is_heic(path: Path | str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            beginning = file.read(12)
+    except OSError:
+        return False
+    return beginning[4:8] == b"ftyp" and beginning[8:].decode("latin-1") in HEIC
 
 
 def _require_room(image: Image.Image, written: int) -> int:

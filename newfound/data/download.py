@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import os
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ from urllib.parse import urlsplit
 from newfound.data.transfer import Unobtainable, discard, fetch
 from newfound.data.unpack import unpack
 from newfound.errors import UserError, did_you_mean
+from newfound.files import writing_to
 from newfound.progress import Reporter
 
 
@@ -121,13 +121,9 @@ def _reserved(to: Path) -> Iterator[None]:
     """The folder ``to``, made if need be, with no other process getting data into it."""
     import fcntl
 
-    try:
+    with writing_to(to, "--to"):
         to.mkdir(parents=True, exist_ok=True)
         handle = os.open(to, os.O_RDONLY)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        raise UserError(f"{str(to)!r} cannot be used as a folder for data: {error.strerror}") from None
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -183,7 +179,8 @@ def _get(archive: Archive, to: Path, reporter: Reporter) -> None:
 
 def _download(archive: Archive, to: Path, workplace: Path, reporter: Reporter) -> Path:
     """The archive with the right checksum, in ``workplace``."""
-    workplace.mkdir(exist_ok=True)
+    with writing_to(to, "--to"):
+        workplace.mkdir(exist_ok=True)
     whole, part = workplace / archive.file, workplace / f"{archive.file}.part"
     if whole.is_file() and _md5(whole) == archive.md5:  # the disk was full while it was being unpacked, say
         return whole

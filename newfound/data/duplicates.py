@@ -36,7 +36,7 @@ def leave_out_known(
         pair = _pair(pool, *next(iter(same.items())))
         reporter.warn(
             f"{_of(len(same), len(unlabelled), 'unlabelled')} among the labelled ones too, such as {pair}: "
-            "their category is known, so they are left out of the pile (skipped.csv lists them)"
+            "their category is known, so they are left out of the pile"
         )
     _warn_of_two_categories(pool, known, reporter)
     for part, rows in (("labelled", labelled), ("unlabelled", rest)):

@@ -10,13 +10,14 @@ from tokenize import TokenError
 import numpy as np
 from numpy.lib.format import MAGIC_PREFIX
 
-from newfound.data.answers import read_table, require_a_name, same_name
+from newfound.data.alike import warn_of_like_names
+from newfound.data.answers import read_table, read_text, require_a_name, same_name, separator_of
 from newfound.data.collection import Pool, Reading, Skipped, assemble
 from newfound.data.duplicates import leave_out_known
 from newfound.data.vectors import VectorStore
 from newfound.errors import UserError
 from newfound.progress import Reporter
-from newfound.strangers import read_small, require_regular
+from newfound.strangers import require_regular
 
 LARGEST = 1e12
 """Of a feature, so that float32 holds the squares of all features together."""
@@ -52,7 +53,9 @@ def read_embeddings(
     has_label = np.array([category is not None for category in categories])
     labelled, unlabelled = np.flatnonzero(has_label), np.flatnonzero(~has_label)
     pool = Pool(VectorStore(vectors), names, categories)
-    unlabelled, same = leave_out_known(pool, labelled, unlabelled, reporter or Reporter(quiet=True))
+    reporter = reporter or Reporter(quiet=True)
+    warn_of_like_names(categories, reporter)
+    unlabelled, same = leave_out_known(pool, labelled, unlabelled, reporter)
     skipped = tuple(Skipped(names[one], f"the same features as {names[other]!r}") for one, other in same.items())
     return assemble(
         pool, labelled=labelled, unlabelled=unlabelled, n_novel=n_novel, seed=seed, mixed=mixed, skipped=skipped
@@ -101,16 +104,14 @@ def check_vectors(content: np.ndarray, where: str) -> np.ndarray:
 
 def _read_ids(path: Path, n: int) -> list[str]:
     """The names of n rows: the column "image" of a CSV file that has one, otherwise a name a line."""
-    try:
-        text = read_small(path).decode("utf-8-sig", errors="surrogateescape")
-    except OSError as error:
-        raise UserError(f"the ids {str(path)!r} cannot be read: {(error.strerror or str(error)).lower()}") from None
+    text = read_text(path, "the ids")
     lines = [line for line in text.splitlines() if line.strip()]
+    separator = separator_of(lines[0], "image") if lines else None
     try:
-        header = [field.strip() for field in next(csv.reader(lines[:1]), [])]
-        if "image" in header:
-            column = header.index("image")
-            lines = [fields[column] for fields in csv.reader(lines[1:], strict=True)]
+        if separator:
+            header, *rows = csv.reader(lines, delimiter=separator, strict=True)
+            column = [field.strip() for field in header].index("image")
+            lines = [fields[column] for fields in rows]
     except (csv.Error, IndexError):
         raise UserError(f"{str(path)!r} has a line without an image under its header") from None
     names = [same_name(line.strip()) for line in lines]

@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from newfound.data.alike import warn_of_like_names
 from newfound.data.answers import read_table, require_a_name
 from newfound.data.cache import decode_cached
 from newfound.data.collection import Pool, Reading, Skipped, assemble
@@ -99,6 +100,7 @@ def read_folders(
         names=[names[place] for place in kept],
         categories=[known[names[place]] if place < len(known) else None for place in kept],
     )
+    warn_of_like_names(known.values(), reporter)
     row = np.arange(len(kept))
     labelled_rows = row[kept < len(known)]
     pile_rows, same = leave_out_known(pool, labelled_rows, row[kept >= len(known)], reporter)

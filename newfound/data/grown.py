@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from newfound.data.alike import warn_of_like_names
 from newfound.data.cache import decode_cached
 from newfound.data.collection import Pool, Reading, Skipped, assemble
 from newfound.data.duplicates import leave_out_known
@@ -99,6 +100,7 @@ def read_grown(
     labelled = np.array(sorted((i for i, row in enumerate(sources) if row is not None), key=lambda i: sources[i] or 0))
     if lost := sorted(set(known.labels) - {str(pool.categories[row]) for row in labelled.tolist()}):
         raise UserError(f"no image of the category {lost[0]!r} can be read: put its images back, or start a new run")
+    warn_of_like_names(known.labels, reporter)
     in_pile = np.array([i for i, row in enumerate(sources) if row is None], dtype=np.int64)
     rest, same = leave_out_known(pool, labelled, in_pile, reporter)
     twice = [

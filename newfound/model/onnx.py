@@ -20,7 +20,7 @@ from torch import Tensor
 
 from newfound._version import __version__
 from newfound.errors import UserError
-from newfound.files import write_bytes
+from newfound.files import write_bytes, writing_to
 from newfound.memory import ran_out
 from newfound.model.graph import Graph
 from newfound.model.model import Model
@@ -88,10 +88,8 @@ def write_onnx(
     file.producer_name, file.producer_version = "newfound", __version__
     onnx.checker.check_model(file)
     content = file.SerializeToString()
-    try:
+    with writing_to(path, "--to"):
         write_bytes(path, content)
-    except (FileNotFoundError, PermissionError) as error:
-        raise UserError(f"--to {path} cannot be written: {error.strerror}") from None
     return Written(path, len(content), graph.outputs, len(given), images is not None, difference["probability"])
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from newfound.config.mapping import brief, cut, from_mapping, load_yaml, override
 from newfound.config.settings import Settings
-from newfound.errors import UserError, did_you_mean
-from newfound.methods import get_method, method_names
+from newfound.errors import UserError, did_you_mean, nearest
+from newfound.methods import WITH_BACKBONE, get_method, method_names
 from newfound.strangers import SMALL, parse_yaml, read_small
 
 if TYPE_CHECKING:
@@ -115,7 +115,17 @@ def recipe_names() -> list[str]:
 
 def load_recipe(name: str) -> dict[str, Any]:
     """The recipe of that name inside the package, or the YAML file at that path, over what its ``base`` says."""
-    return _over_base(name, f"recipe {name}", ())
+    mapping = _over_base(name, f"recipe {name}", ())
+    if wrong := next((key for key in map(str, mapping) if key.strip().casefold() == "base"), None):
+        raise UserError(f"recipe {name}: there is no setting {wrong}; did you mean base?")
+    if "method" not in mapping:
+        misspelt = {key: nearest(key, ("base", "method")) for key in map(str, mapping)}
+        meant = next((f"; by {cut(key)}, did you mean {near[0]}?" for key, near in misspelt.items() if near), "")
+        raise UserError(
+            f"recipe {name} does not say what it is a recipe of: write base: and the recipe that it differs from, such "
+            f"as base: {WITH_BACKBONE}, or method: and a method that `newfound methods` lists{meant}"
+        )
+    return mapping
 
 
 def _over_base(name: str, where: str, above: tuple[str, ...]) -> dict[str, Any]:

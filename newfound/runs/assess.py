@@ -39,7 +39,7 @@ def _assess(run: Run, answers: Path | None, device: str, reporter: Reporter) -> 
     result = run.read_result()
     if answers and "tasks" in result.get("unlabelled", {}):
         raise UserError(f"the run {run.folder} has several tasks, which are judged one by one: leave --answers out")
-    figures = _against_file(run, answers) if answers else _against_data_set(run, device, reporter)
+    figures = _against_file(run, answers, reporter) if answers else _against_data_set(run, device, reporter)
     confusion = figures.pop("confusion")
     with run.together() as changed:
         changed.write_json("result.json", result | figures)
@@ -49,9 +49,9 @@ def _assess(run: Run, answers: Path | None, device: str, reporter: Reporter) -> 
     return figures
 
 
-def _against_file(run: Run, answers: Path) -> dict[str, Any]:
+def _against_file(run: Run, answers: Path, reporter: Reporter) -> dict[str, Any]:
     rows = run.read_assignments()
-    truth = read_answers(answers, tuple(row["image"] for row in rows))
+    truth = read_answers(answers, tuple(row["image"] for row in rows), reporter)
     found = [row["category"] for row in rows]
     known = run.read_result()["known"]
 

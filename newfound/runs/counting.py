@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from newfound.config.mapping import whole_number
 from newfound.data.cache import default_cache
+from newfound.data.collection import Skipped
 from newfound.data.sources import Request, Source
 from newfound.errors import Interrupted, UserError
 from newfound.plan.auto import PRETRAINED
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
     from newfound.count.result import Count
     from newfound.data.store import ImageStore
+
+SHOWN = 2
+"""Of the files that are left out."""
 
 
 def count_novel(
@@ -71,28 +75,50 @@ def count_novel(
             mixed=mixed,
         ).absolute()
         place = Path(cache).absolute() if cache else default_cache()
-        return count_source(source, str(backbone or PRETRAINED), backbone_arch, seed, device, place, reporter)
+        start = str(backbone or PRETRAINED)
+        return count_source(source, start, backbone_arch, seed, device, place, reporter, alone=True)
 
 
 def count_source(
-    source: Source, backbone: str, architecture: str | None, seed: int, device: str, cache: Path, reporter: Reporter
+    source: Source,
+    backbone: str,
+    architecture: str | None,
+    seed: int,
+    device: str,
+    cache: Path,
+    reporter: Reporter,
+    *,
+    alone: bool = False,
 ) -> Count:
     """The estimate for folders or features, by what the network ``backbone`` makes of images. The number of categories
-    that the source asks for is of no account."""
+    that the source asks for is of no account. Unless it is made ``alone``, a run reads the same images and says what is
+    wrong with some."""
     from newfound.count.features import count_images, pretrained_features
     from newfound.engine.device import pick_device
     from newfound.nets.pretrained import find_backbone
 
     where = pick_device(device)
     network = None if source.features else find_backbone(backbone, cache, architecture)
-    request = Request(network.size if network else 1, seed, reporter, cache=cache)
-    collection = source.read(request).collection
+    reading_reporter = reporter if alone else reporter.without_warnings()
+    reading = source.read(Request(network.size if network else 1, seed, reading_reporter, cache=cache))
+    collection = reading.collection
+    if alone and reading.skipped:
+        reporter.say(left_out(reading.skipped, "row" if source.features else "file"))
 
     def features_of(images: ImageStore) -> Tensor:
         return pretrained_features(images, network, where, reporter, cache)
 
     labels = collection.labels[: collection.n_labelled]
     return count_images(collection.train, labels, features_of, mixed=collection.mixed, seed=seed, reporter=reporter)
+
+
+def left_out(skipped: Sequence[Skipped], kind: str) -> str:
+    """How many files (or rows) are not among the images, with the reasons of some."""
+    count = f"1 {kind} was" if len(skipped) == 1 else f"{len(skipped):,} {kind}s were"
+    first = {skip.reason: skip for skip in reversed(skipped)}  # one of each reason
+    some = list(first.values())[-SHOWN:][::-1]
+    example = " and ".join(f"{skip.file!r} ({skip.reason})" for skip in some)
+    return f"{count} left out{', such as' if len(skipped) > len(some) else ':'} {example}"
 
 
 def _of_run(folder: Path, seed: int, device: str, reporter: Reporter) -> Count:

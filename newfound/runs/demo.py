@@ -13,12 +13,15 @@ from newfound.cluster.kmeans import kmeans
 from newfound.cluster.spectral import spectral
 from newfound.data.collection import Reading
 from newfound.data.digits import read_digits
+from newfound.data.sources import Source
 from newfound.engine.device import pick_device
 from newfound.engine.loop import Engine
 from newfound.evaluate.protocol import evaluate_unlabelled
 from newfound.methods.base import run_method
+from newfound.plan.auto import choose
 from newfound.plan.recipe import resolve_settings
 from newfound.progress import Reporter
+from newfound.runfolder import claimed
 from newfound.runs.discovery import discover
 from newfound.runs.figures import evaluate_run
 from newfound.runs.found import Discovery
@@ -65,10 +68,13 @@ class DemoTable:
 def run_demo(out: Path | None, *, method: str, device: str, seed: int, reporter: Reporter) -> DemoTable:
     """Discover the odd digits with ``method``, and cluster their raw pixels for comparison."""
     out = out or free_folder(Path("newfound-demo"))
-    reading = read_digits(seed)
-    rows = pixel_rows(reading, seed, reporter)
-    if method != BASELINE:
-        rows["k-means on a classifier's features"] = baseline_row(reading, device, seed, reporter)
+    chosen = choose(Source(dataset="digits"), str(pick_device(device)), method=method, settings={})
+    resolve_settings(chosen.method, chosen.recipe, {})
+    with claimed(out):  # what `discover` would refuse is refused before anything is computed
+        reading = read_digits(seed)
+        rows = pixel_rows(reading, seed, reporter)
+        if method != BASELINE:
+            rows["k-means on a classifier's features"] = baseline_row(reading, device, seed, reporter)
     # One thread: images of 8 x 8 pixels are slower on two (43 s against 32 on two cores).
     verbose = not reporter.quiet
     found = discover(dataset="digits", method=method, device=device, seed=seed, threads=1, out=out, verbose=verbose)

@@ -291,7 +291,8 @@ def execute(run: Run, reading: Reading, reporter: Reporter, advice: str = "") ->
     run.remember(reading.collection)
     run.write_table("skipped.csv", ["file", "reason"], ([s.file, s.reason] for s in reading.skipped))
     if reading.skipped:
-        reporter.say(f"{len(reading.skipped)} files were left out: {run.folder / 'skipped.csv'} says why")
+        count = "1 file was" if len(reading.skipped) == 1 else f"{len(reading.skipped):,} files were"
+        reporter.say(f"{count} left out: {run.folder / 'skipped.csv'} says why")
     if reading.collection.test is not None and not run.call.source.dataset:
         reporter.say(f"{len(reading.collection.test)} labelled images are not trained on, for `predict --reject`")
     use_threads(run.call.threads)

@@ -20,10 +20,10 @@ from PIL import Image
 from newfound.data.folder import DOUBTFUL
 from newfound.data.sources import Source
 from newfound.errors import UserError
-from newfound.files import clear_unfinished, held_folder, opened_folder, write_text
+from newfound.files import clear_unfinished, held_folder, opened_folder, write_text, writing_to
 from newfound.model.onnx import ENDING
 from newfound.progress import Reporter
-from newfound.runfolder import DISK_FULL, Run
+from newfound.runfolder import Run
 from newfound.tables import format_table
 
 if TYPE_CHECKING:
@@ -72,8 +72,14 @@ def export(
     folder_of = safe_names(found.categories, taken=(DOUBTFUL, LIST, CATEGORIES))
     folders = [folder_of[name] if s else DOUBTFUL for name, s in zip(found.categories, sure, strict=True)]
     rows = zip(found.images, found.categories, found.confidence, strict=True)
-    sizes = found.sizes()
-    about = [(folder_of.get(name, ""), name, str(sizes[name]), ", ".join(found.near(name))) for name in sizes]
+    laid_out = Counter(folders)
+    about = []
+    for name in found.sizes():
+        folder = folder_of.get(name, "")
+        images = laid_out[folder]
+        about.append((folder if images else "", name, str(images), ", ".join(found.near(name))))
+    if laid_out[DOUBTFUL]:
+        about.append((DOUBTFUL, "", str(laid_out[DOUBTFUL]), ""))
     return _lay_out(to, folders, names, put, list(rows), reporter, about)
 
 
@@ -219,7 +225,7 @@ def _require_free(to: Path) -> None:
         raise UserError(
             f"--to {to} names a model, and this makes a folder of images: a model is written by export_onnx"
         )
-    with _usable(to):
+    with writing_to(to, "--to"):
         if to.exists() and not to.is_dir():
             raise UserError(f"--to {to} is a file: name a folder that is new or empty")
         if to.exists() and any(to.iterdir()):
@@ -300,10 +306,10 @@ def _laid_out(to: Path) -> Iterator[Path]:
     """A folder to fill, which becomes ``to`` by one rename; if filling it fails it is removed, and so are the folders
     above it that were made for it."""
     short = to.with_name(_shortened(to.name, LONGEST))
-    with _usable(to):
+    with writing_to(to, "--to"):
         made = [place for place in to.parents if not place.exists()]
     try:
-        with _usable(to):
+        with writing_to(to, "--to"):
             to.parent.mkdir(parents=True, exist_ok=True)
             clear_unfinished(to.parent, glob.escape(short.name))
             with opened_folder(to.parent) as above, held_folder(short, above) as (name, _):
@@ -319,15 +325,3 @@ def _laid_out(to: Path) -> Iterator[Path]:
             with contextlib.suppress(OSError):
                 place.rmdir()
         raise
-
-
-@contextlib.contextmanager
-def _usable(to: Path) -> Iterator[None]:
-    """While entered, what the file system refuses is a sentence; a full disk remains what it is."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno in DISK_FULL:
-            raise
-        where = f" ({os.path.basename(os.fsdecode(error.filename))})" if error.filename else ""
-        raise UserError(f"cannot export to {to}: {error.strerror or error}{where}") from None

@@ -133,7 +133,8 @@ def grow(
                 if number is None:  # features of images that are gone have just been put where the estimate looks
                     counted = _count(method, call, reporter)
                     call = replace(call, source=replace(source, n_novel=to_look_for(counted)))
-                    reading, choices = read_call(call, old.settings, reporter), (choice_of(counted), *choices)
+                    reading = read_call(call, old.settings, reporter.without_warnings())
+                    choices = (choice_of(counted), *choices)
                 for choice in choices:
                     reporter.say(str(choice))
                 if method.goes_on:

@@ -11,7 +11,7 @@ import torch
 from newfound.data.answers import read_answers
 from newfound.errors import UserError
 from newfound.evaluate.confusion import count_pairs
-from newfound.files import write_bytes
+from newfound.files import write_bytes, writing_to
 from newfound.progress import Reporter
 from newfound.report.matrix import Pairs
 from newfound.report.pictures import MOST_CATEGORIES, Map, draw_maps, draw_matrices
@@ -34,7 +34,7 @@ def draw_pictures(folder: Path, out: Path, answers: Path | None, reporter: Repor
         raise UserError(f"--out {out} lies in the run, whose files are its own: choose another place")
     if out.exists() and not out.is_dir():
         raise UserError(f"--out {out} is no folder: choose another place")
-    truth = read_answers(answers, tuple(row["image"] for row in rows)) if answers else None
+    truth = read_answers(answers, tuple(row["image"] for row in rows), reporter) if answers else None
     drawings = {}
     if maps := feature_maps(run, truth, reporter):
         images, of = f"{len(maps[0].categories):,} unlabelled images", "true" if _is_known(run, truth) else "found"
@@ -51,10 +51,12 @@ def draw_pictures(folder: Path, out: Path, answers: Path | None, reporter: Repor
             f"there is nothing to draw of {folder}: discover --snapshots 1,10,100 keeps features, and --answers "
             "truth.csv says the true categories"
         )
-    out.mkdir(parents=True, exist_ok=True)
-    for name, drawing in drawings.items():
-        write_bytes(out / name, drawing.png())
-    return [out / name for name in drawings]
+    files = {out / name: drawing.png() for name, drawing in drawings.items()}
+    with writing_to(out, "--out"):
+        out.mkdir(parents=True, exist_ok=True)
+        for path, content in files.items():
+            write_bytes(path, content)
+    return list(files)
 
 
 def _is_known(run: Run, truth: Sequence[str | None] | None) -> bool:

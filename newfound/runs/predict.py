@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections import Counter
@@ -23,7 +24,7 @@ from newfound.engine.device import pick_device
 from newfound.engine.features import read_features
 from newfound.engine.frozen import Kept, recalled_features
 from newfound.errors import UserError
-from newfound.files import new_file
+from newfound.files import new_file, writing_to
 from newfound.methods import get_method
 from newfound.model import Model, load_model
 from newfound.progress import Reporter
@@ -199,7 +200,9 @@ def write_table(out: Path, given: Sequence[Path], found: Iterator[Prediction], h
             yield one
 
     real = Path(os.path.realpath(out))  # through a link, which stays one
-    with new_file(real) as file:
+    with contextlib.ExitStack() as held:
+        with writing_to(out, "--out"):
+            file = held.enter_context(new_file(real))
         for text in as_tables(header, counted()):
             file.write(text.encode("utf-8", errors="surrogateescape"))
     summary = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from PIL import Image
 from newfound.data.sources import Request, Source
 from newfound.data.store import ImageStore
 from newfound.errors import UserError
-from newfound.files import new_directory, write_text
+from newfound.files import new_directory, write_text, writing_to
 from newfound.progress import Reporter
 from newfound.runs.export import safe_name, safe_names
 from newfound.tables import format_table
@@ -49,7 +50,9 @@ def write_sample(
     hidden, tested = answers.unlabelled or (), answers.test or ()
     folder_of = safe_names(collection.classes)
     truth: list[tuple[str, str]] = []
-    with new_directory(to) as new:
+    with contextlib.ExitStack() as held:
+        with writing_to(to, "--to"):
+            new = held.enter_context(new_directory(to))
         rows = _draw(known, each, rng)
         for row in rows:
             _write(collection.train, row, new / "known" / folder_of[known[row]], names.labelled[row])

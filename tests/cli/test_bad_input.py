@@ -8,6 +8,7 @@ import fcntl
 import io
 import json
 import os
+import re
 import shutil
 import sys
 
@@ -297,9 +298,15 @@ def test_foreign_long_and_equal_names_survive_a_run(newfound, trees, way):
     assert set(names) < set(assignments(trees / "run"))
     assert "красный" in json.loads((trees / "run" / "result.json").read_text())["known"]
     lines = "".join(f"{name},new\n" for name in assignments(trees / "run"))
-    (trees / "truth.csv").write_text(f"image,label\n{lines}", encoding="utf-8")
-    assert newfound("evaluate", trees / "run", "--answers", trees / "truth.csv")[0] == 0
+    (trees / "truth.csv").write_text(f"image,label\n{lines}nowhere.png,new\n", encoding="utf-8")
+    status, said = newfound("evaluate", trees / "run", "--answers", trees / "truth.csv")
+    assert status == 0
     assert "(15 images with an answer)" in newfound.out
+    assert "1 name in the table is no image of this run, such as 'nowhere.png'" in said
+    first = min(assignments(trees / "run"))
+    (trees / "truth.csv").write_text(f"image;label\n{first};new\n", encoding="utf-8")
+    assert newfound("evaluate", trees / "run", "--answers", trees / "truth.csv")[0] == 0
+    assert "(1 image with an answer)" in newfound.out
 
 
 @pytest.mark.parametrize("name", ["=cmd|' /C calc'!A0.png", "+1.png", "-1.png", "@sum.png", "\t=1.png", "＝1.png"])
@@ -361,19 +368,20 @@ def read_only(folder, monkeypatch):
     """The folder and what is in it as on a read-only disk, even for root."""
     real_open, real_mkdir = os.open, os.mkdir
 
-    def inside(path):
-        return os.path.realpath(path).startswith(f"{os.path.realpath(folder)}")
+    def inside(path, above=None):
+        above = "" if above is None else os.readlink(f"/proc/self/fd/{above}")
+        return os.path.realpath(os.path.join(above, path)).startswith(f"{os.path.realpath(folder)}")
 
     def refuse(path):
         raise OSError(errno.EROFS, "Read-only file system", str(path))
 
     def opened(path, flags, *more, **options):
-        if flags & (os.O_WRONLY | os.O_RDWR) and inside(path):
+        if flags & (os.O_WRONLY | os.O_RDWR) and inside(path, options.get("dir_fd")):
             refuse(path)
         return real_open(path, flags, *more, **options)
 
     def made(path, *more, **options):
-        if inside(path):
+        if inside(path, options.get("dir_fd")):
             refuse(path)
         return real_mkdir(path, *more, **options)
 
@@ -428,6 +436,61 @@ def finished(made_once, tmp_path):
     shutil.copytree(made_once / "run", tmp_path / "run")
     shutil.copy(made_once / "truth.csv", tmp_path)
     return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["predict", "run", "images", "--out"], "found.csv"),
+        (["predict", "run", "images", "--to"], "sorted"),
+        (["export", "run", "--to"], "sorted"),
+        (["export", "run", "--to"], "new/sorted"),
+        (["export", "run", "--to"], "model.onnx"),
+        (["pictures", "run", "--answers", "truth.csv", "--out"], "pictures"),
+        (["data", "sample", "digits", "--each", "1", "--to"], "digits"),
+    ],
+)
+def test_what_goes_to_a_read_only_disk_is_refused_with_the_name_that_was_given(
+    newfound, finished, made_once, monkeypatch, words, name
+):
+    (finished / "images").symlink_to(made_once / "pile")
+    (finished / "disk").mkdir()
+    monkeypatch.chdir(finished)
+    with read_only(finished / "disk", monkeypatch):
+        found = newfound(*words, f"disk/{name}")
+    refused(found, f"{name}: Read-only file system; choose another {words[-1]}")
+    assert re.search(rf"cannot write to (\S*/)?disk/{name}:", found[1][-1])
+    assert not list((finished / "disk").iterdir())
+
+
+def test_what_is_wrong_elsewhere_is_told_of_that_place(newfound, finished, monkeypatch):
+    def unreadable(source, target):
+        raise PermissionError(errno.EACCES, "Permission denied", str(source))
+
+    monkeypatch.setattr(shutil, "copy2", unreadable)
+    status, said = newfound("export", finished / "run", "--to", finished / "sorted")
+    assert (status, said[-1].startswith("newfound: /"), "/pile/" in said[-1]) == (2, True, True)
+    assert said[-1].endswith("Permission denied")
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["--method", "apple"], "there is no method apple"),
+        (["--out", "full"], "full is not an empty folder"),
+        (["--out", "disk/run"], "cannot write to disk/run: Read-only file system; choose another --out"),
+        (["--out", "run", "--device", "cuda:99"], "--device cuda:99"),
+    ],
+)
+def test_the_demonstration_computes_nothing_for_a_call_that_is_wrong(newfound, tmp_path, monkeypatch, words, complaint):
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "mine.txt").write_text("mine")
+    (tmp_path / "disk").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("newfound.runs.demo.pixel_rows", None)
+    with read_only(tmp_path / "disk", monkeypatch):
+        refused(newfound("demo", *words), complaint)
+    assert {path.name for path in tmp_path.iterdir()} <= {"full", "disk", "user-cache"}
 
 
 @contextlib.contextmanager

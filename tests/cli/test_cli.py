@@ -371,6 +371,8 @@ def test_methods_are_listed_with_whose_they_are_what_they_need_and_how_good_they
     assert "kmeans-cifar10" in kmeans["recipes"]
     assert all(recipe.startswith("kmeans") for recipe in kmeans["recipes"])
     assert kmeans["recorded"] == RECORDED
+    assert {"network", "stage1.epochs", "cluster.algorithm"} < set(kmeans["settings"])
+    assert not {"method", "stage1"} & set(kmeans["settings"])
 
 
 RECORDED = {
@@ -394,6 +396,12 @@ def test_the_list_of_methods_is_lines_and_one_in_full_has_its_seeds(monkeypatch,
     lines = capsys.readouterr().out.splitlines()
     assert "    cifar10: 65.8 %, the mean of 2 seeds; published: 65.5 ± 0.0 (paper)" in lines
     assert "    cifar100: 51.7 %, 1 seed" in lines
+    begin = next(i for i, line in enumerate(lines) if line.startswith("  settings, for --set and in recipes"))
+    assert "docs/reference/settings.md" in lines[begin]
+    assert lines[begin + 1].startswith("    network, ")
+    assert [line.partition(".")[0] for line in lines[begin + 2 :]] == [
+        "    data", "    views", "    stage1", "    cluster"
+    ]  # fmt: skip
     monkeypatch.setattr(sys, "argv", ["newfound", "methods", "apl-features"])
     assert cli.status() == 0
     assert "  no accuracy on record" in capsys.readouterr().out.splitlines()

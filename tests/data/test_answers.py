@@ -1,11 +1,13 @@
 """Tables of images and labels: what is read from them, and which mistakes are named with their line."""
 
+import io
 import os
 
 import pytest
 
 from newfound.data.answers import read_answers, read_table
 from newfound.errors import UserError
+from newfound.progress import Reporter
 
 
 def write(tmp_path, content):
@@ -22,6 +24,9 @@ def refusal(path, names=("a.png",)):
     return str(caught.value)
 
 
+EXCEL = "image;label;note\r\na.png;Vogel;0,5\r\n", "image\tlabel\r\na.png\tVogel\r\n"
+
+
 def test_each_name_gets_its_label_in_the_order_of_the_names(tmp_path):
     path = write(tmp_path, "image,label\nsub/a.png,cat\nb.png,dog\nextra.png,cow\n")
     assert read_answers(path, ["b.png", "unlisted.png", "sub/a.png"]) == ("dog", None, "cat")
@@ -35,6 +40,22 @@ def test_an_empty_label_is_no_answer(tmp_path):
 @pytest.mark.parametrize("content", [b"\xef\xbb\xbfimage,label\na.png,Vogel\n", b"image,label\r\na.png,Vogel\r\n"])
 def test_a_byte_order_mark_and_windows_line_ends_do_no_harm(tmp_path, content):
     assert read_answers(write(tmp_path, content), ["a.png"]) == ("Vogel",)
+
+
+@pytest.mark.parametrize("content", EXCEL)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be"])
+def test_semicolons_tabs_and_what_a_spreadsheet_calls_unicode_text_are_read(tmp_path, content, encoding):
+    bom = b"\xfe\xff" if encoding == "utf-16-be" else b""
+    assert read_answers(write(tmp_path, bom + content.encode(encoding)), ["a.png"]) == ("Vogel",)
+
+
+def test_the_header_says_what_separates_the_columns(tmp_path):
+    rows = read_table(write(tmp_path, "image,label\na;b.png,cat;dog\n"))
+    assert {image: row.label for image, row in rows.items()} == {"a;b.png": "cat;dog"}
+    rows = read_table(write(tmp_path, '\n"image";"label"\n"a;b.png";"cat,dog"\n'))
+    assert {image: (row.label, row.line) for image, row in rows.items()} == {"a;b.png": ("cat,dog", 3)}
+    message = refusal(write(tmp_path, "image;label\na.png,cat\n"))
+    assert "line 2: expected an image and a label, with a semicolon between the columns as in the header" in message
 
 
 def test_columns_may_be_in_any_order_among_others(tmp_path):
@@ -60,14 +81,20 @@ def test_a_row_knows_the_line_it_begins_on(tmp_path):
     assert [row.line for row in rows.values()] == [3, 5]
 
 
-@pytest.mark.parametrize("first", ["a.png,cat", "image;label", "Bild,Kategorie", "image"])
+@pytest.mark.parametrize("first", ["a.png,cat", "image|label", "Bild,Kategorie", "image"])
 def test_a_missing_header_is_named(tmp_path, first):
     message = refusal(write(tmp_path, f"{first}\nb.png,dog\n"))
     assert f"line 1: expected the header image,label but found {first!r}" in message
+    assert "with a comma, a semicolon or a tab between the columns" in message
 
 
-def test_a_table_in_utf16_or_without_anything_has_no_header(tmp_path):
-    assert "expected the header" in refusal(write(tmp_path, "image,label\na.png,cat\n".encode("utf-16")))
+def test_another_encoding_is_named(tmp_path):
+    table = "image,label\na.png,cat\n"
+    assert "save the table as CSV in UTF-8" in refusal(write(tmp_path, table.encode("utf-16-le")))
+    assert "save it as UTF-8" in refusal(write(tmp_path, table.encode("utf-16")[:-1]))
+
+
+def test_a_table_without_anything_has_no_header(tmp_path):
     assert "the file is empty" in refusal(write(tmp_path, "\n\n"))
     assert "no line after it" in refusal(write(tmp_path, "image,label\n"))
 
@@ -80,7 +107,7 @@ def test_two_labels_for_one_image_are_refused_with_both_lines(tmp_path):
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        (b"b.png", "expected an image and a label, found 'b.png'"),
+        (b"b.png", "expected an image and a label, with a comma between the columns as in the header; found 'b.png'"),
         (b",dog", "no image is named"),
         (b"b.png,caf\xe9", "is not UTF-8"),
         (b'"b.png,dog', "not a CSV file"),
@@ -105,3 +132,12 @@ def test_a_table_that_cannot_be_opened_is_refused(tmp_path):
 
 def test_no_names_need_no_answers(tmp_path):
     assert read_answers(write(tmp_path, "image,label\na.png,cat\n"), []) == ()
+
+
+def test_names_that_are_no_images_of_the_run_are_told(tmp_path):
+    path, said = write(tmp_path, "image,label\n./a.png,cat\nx.png,cow\ny.png,cow\n"), io.StringIO()
+    read_answers(path, ["a.png", "b.png"], Reporter(stream=said))
+    assert said.getvalue() == "2 names in the table are no images of this run, such as 'x.png'\n"
+    read_answers(path, ["a.png", "x.png", "y.png"], Reporter(stream=said))
+    read_answers(path, ["a.png", "x.png"], Reporter(stream=said))
+    assert said.getvalue().splitlines()[1:] == ["1 name in the table is no image of this run, such as 'y.png'"]

@@ -2,10 +2,12 @@
 
 import errno
 import os
+import re
 import struct
 import subprocess
 import sys
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,6 +34,21 @@ def reason(path, size=8):
         decode(path, size)
     assert str(caught.value) == caught.value.reason
     return caught.value.reason
+
+
+@pytest.mark.parametrize("brand", [b"heic", b"mif1", b"hevx"])
+def test_what_a_telephone_writes_is_named(tmp_path, brand):
+    (tmp_path / "a.heic").write_bytes(b"\0\0\0\x24ftyp" + brand + b"\0\0\0\0mif1heic" + bytes(100))
+    assert reason(tmp_path / "a.heic") == "HEIC: convert to JPEG first"
+    (tmp_path / "b.heic").write_bytes(b"\0\0\0\x24ftypisom" + bytes(100))
+    assert "unknown format" in reason(tmp_path / "b.heic")
+
+
+def test_the_formats_that_are_read_are_on_the_page_for_own_folders():
+    page = (Path(__file__).parents[2] / "docs" / "usage.md").read_text()
+    said = re.search(r"\*\*These formats are read\*\*: (.*?)\. What", page, flags=re.DOTALL)[1]
+    said = re.sub(r"\([^)]*\)", "", said).replace("JPEG 2000", "JPEG2000").replace("WebP", "WEBP")
+    assert sorted(re.findall(r"[A-Z0-9]{3,}", said)) == sorted(set(decode_module.FORMATS) - {"DIB"})
 
 
 def png_header(width, height):

@@ -35,8 +35,10 @@ def test_without_ids_rows_are_called_by_their_numbers(tmp_path):
 
 def test_a_table_with_an_image_column_names_rows_too(tmp_path):
     names = (embeddings.write(tmp_path)["ids"]).read_text().split()
-    (tmp_path / "ids.csv").write_text("size,image\n" + "".join(f"3,{name}\n" for name in names))
-    assert read(tmp_path, ids=tmp_path / "ids.csv").names == read(tmp_path).names
+    for between in ",;\t":
+        rows = [f"size{between}image", *(f"3{between}{name}" for name in names)]
+        (tmp_path / "ids.csv").write_text("\n".join(rows), encoding="utf-16" if between == "\t" else "utf-8")
+        assert read(tmp_path, ids=tmp_path / "ids.csv").names == read(tmp_path).names
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])

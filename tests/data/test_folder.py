@@ -3,6 +3,8 @@
 import io
 import os
 import random
+import re
+import shutil
 import struct
 import sys
 import zlib
@@ -13,6 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from newfound.data.alike import warn_of_like_names
 from newfound.data.folder import list_images, read_folders
 from newfound.errors import UserError
 from newfound.progress import Reporter
@@ -304,6 +307,24 @@ def test_the_progress_counts_every_file(known, pile):
     stream = io.StringIO()
     read(known, pile, reporter=Reporter(stream=stream))
     assert stream.getvalue().startswith("reading images: 24/24 images")
+
+
+def test_names_of_categories_that_are_nearly_the_same_are_warned_of(known, pile):
+    def warned(*names):
+        stream = io.StringIO()
+        warn_of_like_names(names, Reporter(quiet=True, stream=stream))
+        return re.findall("such as (.*):", stream.getvalue())
+
+    assert warned("Bear", "bear", "ape") == ["'Bear' and 'bear'"]
+    assert warned("ape", "Bear ", None, " Bear ", "Bear") == ["'Bear ' and ' Bear ' and 'Bear'"]
+    assert warned("caf\u00e9", "cafe\u0301") == ["'caf\u00e9' and 'cafe\u0301'"]
+    assert warned("Bear", "Bear", "Bears", "B ear") == []
+
+    stream = io.StringIO()
+    first = min(path.name for path in known.iterdir())
+    shutil.copytree(known / first, known / first.upper())
+    read(known, pile, reporter=Reporter(stream=stream))
+    assert f"{first.upper()!r} and {first!r}" in stream.getvalue()
 
 
 # A table of labels

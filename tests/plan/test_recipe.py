@@ -47,6 +47,12 @@ def test_a_base_may_have_a_base_and_paths_begin_at_the_file_that_names_them(tmp_
         ({"a": r'base: "a\0b"'}, r"a.yaml, base: there is no recipe"),
         ({"a": "base:"}, r"a.yaml: base is None; it has to be the name of a recipe"),
         ({"a": "base: b.yaml", "b": "["}, r"recipe .*b.yaml is not valid YAML"),
+        ({"a": "Base: apl"}, r"recipe .*a.yaml: there is no setting Base; did you mean base\?"),
+        ({"a": "method: apl\nBASE: apl"}, r"there is no setting BASE; did you mean base\?"),
+        ({"a": "stage2: {epochs: 5}"}, r"a.yaml does not say what it is a recipe of: write base: .* lists$"),
+        ({"a": "base: b.yaml", "b": "log_every: 3"}, r"a.yaml does not say what it is a recipe of: write base: "),
+        ({"a": "bas: apl"}, r"does not say what .*; by bas, did you mean base\?$"),
+        ({"a": "Methd: apl"}, r"does not say what .*; by Methd, did you mean method\?$"),
     ],
 )
 def test_a_base_that_cannot_be_taken_is_one_sentence(recipes, complaint, tmp_path):

@@ -65,7 +65,7 @@ def test_the_pile_is_copied_into_a_folder_for_each_category(found, tmp_path, mon
     status, out, errors = called(["export", found.folder, "--to", tmp_path / "new" / "sorted"], monkeypatch, capsys)
     assert (status, errors) == (0, "")
     to = tmp_path / "new" / "sorted"
-    assert out == f"{to}/novel-01  2 images\n{to}/novel-02  1 images\n"
+    assert out == f"{to}/novel-01  2 images\n{to}/novel-02  1 image\n"
     assert images_in(to) == {
         "novel-01/a.png": b"image a.png",
         "novel-01/a-2.png": b"image deep/a.png",
@@ -85,6 +85,17 @@ def test_the_categories_are_listed_with_what_they_are_near_to(found, tmp_path):
         ("novel-01", "novel-01", "2", "a"),
         ("novel-02", "novel-02", "1", ""),
     ]
+
+
+def test_the_list_of_categories_has_the_numbers_of_images_that_are_in_the_folders(found, tmp_path):
+    def listed(min_confidence, to):
+        made = found.export(tmp_path / to, min_confidence=min_confidence)
+        rows = list(csv.DictReader(io.StringIO((tmp_path / to / "_categories.csv").read_text())))
+        assert {row["folder"]: int(row["images"]) for row in rows if row["folder"]} == made
+        return [(row["folder"], row["category"], row["images"]) for row in rows]
+
+    assert listed(0.5, "some") == [("novel-01", "novel-01", "2"), ("", "novel-02", "0"), ("_doubtful", "", "1")]
+    assert listed(1, "none") == [("", "novel-01", "0"), ("", "novel-02", "0"), ("_doubtful", "", "3")]
 
 
 def test_links_point_to_the_originals(found, tmp_path):
@@ -207,7 +218,7 @@ def test_wrong_calls_are_one_line_and_status_2(found, tmp_path, monkeypatch, cap
         "among the images": [found.folder, "--to", tmp_path / "pile" / "sorted"],
         "there is no run in": [tmp_path / "known", "--to", tmp_path / "sorted"],
         "Missing option '--to'": [found.folder],
-        "cannot export to": [found.folder, "--to", tmp_path / "full" / "mine.txt" / "x"],
+        "cannot write to": [found.folder, "--to", tmp_path / "full" / "mine.txt" / "x"],
     }
     for complaint, words in calls.items():
         status, out, errors = called(["export", *words], monkeypatch, capsys)
@@ -275,7 +286,7 @@ def test_an_empty_folder_is_filled_but_not_one_that_was_filled_meanwhile(found, 
 
     with monkeypatch.context() as patch:
         patch.setattr(shutil, "copy2", meanwhile)
-        with pytest.raises(UserError, match=r"cannot export to .*sorted: Directory not empty"):
+        with pytest.raises(UserError, match=r"cannot write to .*sorted: Directory not empty"):
             found.export(tmp_path / "sorted")
     assert tree(tmp_path / "sorted") == {"mine.txt": b"mine"}
     (tmp_path / "sorted" / "mine.txt").unlink()

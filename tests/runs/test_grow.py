@@ -19,6 +19,7 @@ import newfound
 from newfound import UserError
 from newfound.cli import main as cli
 from newfound.config.mapping import to_mapping
+from newfound.data.collection import Skipped
 from newfound.data.grown import Known
 from newfound.data.remembered import RememberedStore
 from newfound.data.sources import Source
@@ -35,6 +36,7 @@ from newfound.plan.recipe import resolve_settings
 from newfound.progress import Reporter
 from newfound.runs.again import report
 from newfound.runs.assess import assess
+from newfound.runs.counting import left_out
 from newfound.runs.known import continued
 from newfound.runs.remember import recall
 
@@ -228,6 +230,31 @@ def test_images_that_a_person_moved_have_the_category_of_their_new_folder(root):
     assert labels[one[1]] == "red"
     assert {labels[name] for name in [*one[2:], *other]} == {"novel-01"}
     assert "1 of the pile are left out" in grown.result["auto"][0]["why"]
+
+
+def test_a_category_that_was_deleted_is_looked_for_again_in_the_same_pile(root):
+    found = newfound.Discovery.of(newfound.runfolder.Run.open(root / "run"))
+    found.export(root / "sorted")
+    shutil.rmtree(root / "sorted" / "novel-02")
+    grown = go_on(root, corrected=root / "sorted", later=root / "pile", n_novel=2)
+    assert set(grown.images) == set(found.images_of("novel-02"))
+    assert grown.result["known"] == ["blue", "novel-01", "red"]
+    assert grown.result["novel"] == ["novel-03", "novel-04"]
+
+
+@pytest.mark.parametrize("table", [False, True])
+def test_names_that_differ_in_capital_letters_or_spaces_alone_are_warned_of(root, capsys, table):
+    found = newfound.Discovery.of(newfound.runfolder.Run.open(root / "run"))
+    if table:
+        rows = [f"{name},Red\n" for name in found.images_of("novel-01")]
+        (root / "sorted").write_text("".join(["image,label\n", *rows]))
+    else:
+        found.export(root / "sorted")
+        (root / "sorted" / "novel-01").rename(root / "sorted" / " Red")
+    capsys.readouterr()
+    go_on(root, corrected=root / "sorted")
+    name = "'Red'" if table else "' Red'"
+    assert f"capital letters or spaces alone, such as 'red' and {name}: they count as diff" in capsys.readouterr().err
 
 
 def test_a_folder_that_export_had_to_rename_is_the_category_that_it_was_made_of(root):
@@ -588,6 +615,34 @@ def test_auto_estimates_as_count_does_with_what_was_found_as_known(frozen):
     assert [choice["what"] for choice in found.result["auto"]] == ["novel", "labelled images"]
     resumed = newfound.resume(frozen / "run2", verbose=False)
     assert same_result(found, resumed)
+
+
+@pytest.mark.parametrize("call", ["grow", "discover", "count"])
+def test_what_is_wrong_with_images_is_told_once_though_they_are_read_twice(frozen, capsys, call):
+    later = frozen / "later"
+    shutil.copy(frozen / "known" / "red" / "red0.png", later / "old.png")
+    shutil.copy(later / "black0.png", later / "copy.png")
+    (later / "notes.txt").write_text("no image")
+    capsys.readouterr()
+    if call == "grow":
+        go_on(frozen, n_novel="auto")
+    elif call == "discover":
+        settings = {"stage2.epochs": 1}
+        options = {"n_novel": "auto", "out": frozen / "other", "settings": settings, "device": "cpu", "threads": 1}
+        newfound.discover(frozen / "known", later, **options, backbone=pretrained_package.NAME)
+    else:
+        newfound.count_novel(frozen / "known", later, device="cpu", verbose=True)
+    said = capsys.readouterr().err
+    assert said.count("is among the labelled ones too") == said.count("a copy of another one") == 1
+    assert "skipped.csv" not in said
+    left_out = f"'{later}/notes.txt' (not an image, or damaged at its start, or of an unknown format) and '{later}/old"
+    assert (f"2 files were left out: {left_out}" in said) == (call == "count")
+
+
+def test_files_that_are_left_out_of_a_count_are_told_with_some_reasons():
+    skipped = [Skipped("a", "odd"), Skipped("b", "odd"), Skipped("c", "strange"), Skipped("d", "old")]
+    assert left_out(skipped, "row") == "4 rows were left out, such as 'a' (odd) and 'c' (strange)"
+    assert left_out(skipped[:1], "file") == "1 file was left out: 'a' (odd)"
 
 
 def test_auto_estimates_the_same_where_images_are_gone(frozen):
