@@ -30,7 +30,7 @@ function turn(page) {
     button("›", "Next page", album.page === last, () => turn(album.page + 1)));
   const { size } = categories[category];
   dialog.replaceChildren(
-    el("header", {}, el("div", {}, dot(category), " ", named(label(category), "h2"), el("span", { class: "soft" }, ` ${images(size)}`)),
+    el("header", {}, el("div", {}, dot(category), " ", named(label(category), "h2"), " ", tag(category), el("span", { class: "soft" }, ` ${images(size)}`)),
       button("Close", "Close", false, () => dialog.close())),
     el("div", { class: "row between" }, el("div", { class: "tools" }, ...orders), pages()),
     el("p", { class: "says missing", hidden: true }, `The pictures of these images lie in the folder ${BESIDE}, which belongs beside this page.`),

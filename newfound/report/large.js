@@ -16,8 +16,8 @@ function showLarge() {
   byId("large").replaceChildren(
     picture(i, 420) ?? "",
     el("div", {}, named(pile.names[i], "b")),
-    el("div", { class: "facts" }, dot(category), " ", named(label(category)), el("span", { class: "soft" }, `, sure to ${sureness(pile.sure[i])}`)),
-    other >= 0 ? el("div", { class: "soft small" }, "Next nearest category: ", named(label(other))) : "",
+    el("div", { class: "facts" }, dot(category), " ", named(label(category)), " ", tag(category), el("span", { class: "soft" }, `, sure to ${sureness(pile.sure[i])}`)),
+    other >= 0 ? el("div", { class: "soft small" }, "Next nearest category: ", old.has(other) ? dot(other) : "", " ", named(label(other)), " ", tag(other)) : "",
     el("div", { class: "row" },
       el("span", { class: "row" }, go(at - 1, "‹", "Previous image"), go(at + 1, "›", "Next image"),
         el("span", { class: "soft small num", role: "status" }, `${whole.format(at + 1)} of ${whole.format(list.length)}`)),

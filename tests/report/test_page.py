@@ -18,6 +18,7 @@ from newfound.errors import Interrupted
 from newfound.progress import Reporter
 from newfound.report.content import gather
 from newfound.report.keep import read_kept
+from newfound.report.near import found_before
 from newfound.report.page import LIMIT, write_page
 from newfound.report.text import as_json, displayed, fitted, shortened
 from newfound.runs.again import report
@@ -112,6 +113,19 @@ def test_one_category_without_answers_has_a_page(tmp_path):
     assert [category["size"] for category in content["categories"]] == [1]
     assert content["matrices"] == []
     assert content["unlabelled"] is None
+
+
+def test_categories_of_an_earlier_run_are_told_by_their_numbers():
+    known = ["cat", "novel-01", "novel-2", "novel-07", "novel-x", "xnovel-01", "novel-06 "]
+    assert found_before(known, "novel-07") == {1, 2}
+    assert found_before(known, None) == set()
+
+
+def test_in_the_matrix_known_categories_stand_below_new_ones(tmp_path):
+    content = content_of(page_of(make_run(tmp_path / "run", n_novel=3, n_images=90, mixed=True)))
+    (data,) = content["matrices"]
+    assert data["rows"] == ["novel-001", "novel-002", "novel-003", "cat", "dog"]
+    assert data["old"] == [3, 4]
 
 
 def test_skipped_files_are_told_with_their_reasons(tmp_path):
