@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from newfound.errors import UserError
 from newfound.strangers import read_small
+from newfound.tables import unmarked
 
 LIKE_UNKNOWN = ("", "-1", "-1.0", "nan", "none", "null", "na", "n/a", "<na>", "nat")
 """Texts, without case and spaces, that tables and arrays of strings hold where there is no label."""
@@ -40,7 +41,8 @@ def read_table(path: Path) -> dict[str, Row]:
     """The rows of a CSV file with the columns image and label, by the image's path (``same_name``).
 
     Other columns and empty lines are passed over. The file is UTF-8, with or without a byte order mark; a path in it
-    may have bytes that are not, since file names may, a label may not. An image may come twice with one label.
+    may have bytes that are not, since file names may, a label may not. An image may come twice with one label. The mark
+    of a name that a spreadsheet would calculate is taken off, as in the tables that runs write.
     """
     try:
         text = read_small(path).decode("utf-8-sig", errors="surrogateescape")
@@ -83,7 +85,7 @@ def _columns(fields: list[str], here: str) -> tuple[int, int]:
 def _row(fields: list[str], columns: tuple[int, int], line: int, here: str) -> tuple[str, Row]:
     if len(fields) <= max(columns):
         raise UserError(f"{here}: expected an image and a label, found {','.join(fields)[:60]!r}")
-    image, label = fields[columns[0]], fields[columns[1]].strip()
+    image, label = fields[columns[0]], unmarked("label", fields[columns[1]].strip())
     if not image:
         raise UserError(f"{here}: no image is named")
     try:

@@ -64,6 +64,7 @@ function skippedFiles(box) {
   box.append(fold(`${count(n, "file was", "files were")} left out`, ...parts));
 }
 
+startCorrecting();
 glance();
 gallery();
 startAlbum();

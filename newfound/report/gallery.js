@@ -31,7 +31,7 @@ function gallery() {
   byId("cards").after(more);
   const list = () => {
     const wanted = search.value.trim().toLowerCase();
-    const text = (i) => [label(i), ...categories[i].truth.map(([name]) => name)].join("\n").toLowerCase();
+    const text = (i) => [label(i), given(i), ...categories[i].truth.map(([name]) => name)].join("\n").toLowerCase();
     listed = categories.map((_, i) => i).filter((i) => !wanted || text(i).includes(wanted)).sort(newFirst(ORDERS[order.value] ?? ORDERS["largest first"]));
     const all = content.novel + (content.mixed ? content.mixed.categories : 0);
     const beyond = all - categories.length;
@@ -79,7 +79,7 @@ function fillCard(shell, i) {
     facts.append("mostly ", named(name, "b"), ` (${percent(n / Math.max(1, category.size), 0)}) · `);
   }
   facts.append(el("span", { class: "soft" }, `sure to ${sureness(category.sure)} on average`));
-  shell.append(facts);
+  shell.append(facts, verdict(i));
   if (!category.size) shell.append(el("p", { class: "soft" }, "No image was put here."));
   for (const [title, list, doubtful] of [["Typical", category.typical, false], ["Doubtful", category.doubtful, true]]) {
     if (!list.length) continue;
@@ -105,7 +105,7 @@ function thumb(list, at, doubtful) {
   const title = `${name}: sure to ${sureness(pile.sure[i])}` + (doubtful && other >= 0 ? `, next nearest category ${spoken(other)}` : "");
   const made = el("button", { class: "thumb", type: "button", title, "aria-label": title, onclick: () => enlarge(list, at) }, picture(i, doubtful ? 144 : 112));
   if (doubtful && other >= 0) made.append(el("span", { class: "or" }, old.has(other) ? dot(other) : "", el("bdi", {}, label(other)), "?"));
-  return made;
+  return withFate(made, i);
 }
 
 /** Which known categories a new one is near, and which new one is nearest to it. */

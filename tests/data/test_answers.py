@@ -6,6 +6,7 @@ import pytest
 
 from newfound.data.answers import read_answers, read_table
 from newfound.errors import UserError
+from newfound.tables import format_table
 
 
 def write(tmp_path, content):
@@ -105,3 +106,9 @@ def test_a_table_that_cannot_be_opened_is_refused(tmp_path):
 
 def test_no_names_need_no_answers(tmp_path):
     assert read_answers(write(tmp_path, "image,label\na.png,cat\n"), []) == ()
+
+
+def test_the_marks_that_tables_of_runs_have_are_taken_off(tmp_path):
+    pairs = [("=a.png", "=1+1"), ("-b.png", "'@x"), ("c.png", "'x"), ("+d.png", "'"), ("e.png", "-")]
+    rows = read_table(write(tmp_path, format_table(["image", "label"], pairs)))
+    assert {image: row.label for image, row in rows.items()} == dict(pairs)
