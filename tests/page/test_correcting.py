@@ -242,16 +242,37 @@ def test_an_image_put_into_a_category_is_seen_there_and_makes_it_count(page, sav
     click(browser, "#album .thumb")
     one(browser, "#large .field").send_keys("novel-001", Keys.ENTER)
     assert one(browser, "#large .fates").text == "You said: put into novel-001."
-    click(browser, "#large .row .ghost", 2)
-    click(browser, "#album [title=Close]")
-    until(browser, lambda b: not one(b, "#album").is_displayed())
-    call(browser, "novel-001", "owl")  # what was put there goes by the new name
+    browser.execute_script("document.querySelectorAll('dialog').forEach((dialog) => dialog.close())")
     n = len(found_by(run)["novel-001"])
+    assert standing(browser, "novel-001") == f"{n + 1} images count"
+    call(browser, "novel-001", "owl")  # what was put there goes by the new name
     assert standing(browser, "novel-001") == f"{n + 1} images count"
     open_album(browser, "novel-001")
     assert every(browser, "#album .thumb")[0].get_attribute("title").startswith(moved)
     assert labels_of(save())[moved] == "owl"
     assert list(labels_of(save()).values()).count("owl") == n + 1
+
+
+def test_an_image_put_into_a_further_name_is_of_the_category_that_is_named_so_later(page):
+    browser, run = page
+    open_album(browser, "novel-003")
+    click(browser, "#album .thumb")
+    one(browser, "#large .field").send_keys("owl", Keys.ENTER)
+    browser.execute_script("document.querySelectorAll('dialog').forEach((dialog) => dialog.close())")
+    assert standing(browser, "novel-001").startswith("Not ticked")
+    call(browser, "novel-001", "owl")
+    assert standing(browser, "novel-001") == f"{len(found_by(run)['novel-001']) + 1} images count"
+
+
+def test_what_was_done_after_saving_is_not_saved(page, save):
+    browser, _ = page
+    tick(browser, "novel-001")
+    tick(browser, "novel-002")
+    save()
+    click(browser, "#fixes .ghost")
+    tick(browser, "novel-003")  # as many as were saved, but others
+    assert one(browser, "#fixes .save").text == "Save corrections"
+    assert every(browser, "#fixes code") == []
 
 
 def test_changes_outlive_a_reload_and_can_be_undone_and_discarded(page):
