@@ -32,10 +32,15 @@ def parse_table(file: Iterable[str]) -> list[dict[str, str]]:
     rows: list[dict[str, str]] = list(csv.DictReader(file))
     for row in rows:
         for column, cell in row.items():
-            mark = _mark(column)
-            if isinstance(cell, str) and cell.startswith(mark) and _calculates(cell, mark):
-                row[column] = cell.removeprefix(mark)
+            if isinstance(cell, str):
+                row[column] = unmarked(column, cell)
     return rows
+
+
+def unmarked(column: str, cell: str) -> str:
+    """A cell without the mark that ``format_table`` put before it."""
+    mark = _mark(column)
+    return cell.removeprefix(mark) if cell.startswith(mark) and _calculates(cell, mark) else cell
 
 
 def _mark(column: str) -> str:

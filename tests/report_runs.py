@@ -39,16 +39,21 @@ def make_run(
     auto: tuple[tuple[str, str, str], ...] = (),
     sure: tuple[float, float] = (0.3, 1),
     near: tuple[str, ...] = (),
+    mixed: bool = False,
+    source: Source | None = None,
 ) -> Run:
     """A finished run with ``n_images`` in ``n_novel`` categories of growing size; each category has a colour, to which
     ``noise`` adds grains that compress badly. ``auto`` has what, value and why of choices;
-    confidence lies between the two numbers ``sure``; every category is ``near`` these known ones."""
+    confidence lies between the two numbers ``sure``; every category is ``near`` these known ones. In a
+    ``mixed`` pile every third image was given a known category."""
     rng = np.random.default_rng(0)
     settings = resolve_settings("kmeans", "kmeans-digits", {})
-    run = Run.create(folder, Call(Source(dataset="digits"), 0, "cpu", 1, "nowhere"), settings)
+    run = Run.create(folder, Call(source or Source(dataset="digits", mixed=mixed), 0, "cpu", 1, "nowhere"), settings)
     novel = novel or tuple(f"novel-{i:03d}" for i in range(1, n_novel + 1))
-    reading, category_of = _reading(rng, n_novel, n_images, side, channels, known, name, noise)
+    reading, category_of = _reading(rng, n_novel, n_images, side, channels, known, name, noise, mixed)
     assignments = len(known) + np.array([category_of[name] for name in reading.names.unlabelled])
+    if mixed:
+        assignments[::3] = np.arange(len(assignments[::3])) % len(known)
     confidence = rng.uniform(*sure, n_images)
     centres = rng.normal(size=(len(known) + n_novel, 16))
     everyone = np.concatenate([reading.collection.labels[: len(known)], assignments])
@@ -77,7 +82,7 @@ def make_run(
     return run
 
 
-def _reading(rng, n_novel, n_images, side, channels, known, name, noise) -> tuple[Reading, dict[str, int]]:
+def _reading(rng, n_novel, n_images, side, channels, known, name, noise, mixed) -> tuple[Reading, dict[str, int]]:
     """Labelled images, one a known category, then the pile; and the category of every name in the pile."""
     categories = np.sort(np.concatenate([np.arange(n_novel), rng.integers(0, n_novel, n_images - n_novel)]))
     colours = rng.integers(40, 216, (n_novel + len(known), channels, 1, 1))
@@ -89,5 +94,7 @@ def _reading(rng, n_novel, n_images, side, channels, known, name, noise) -> tupl
     names = [f"known/{k}" for k in range(len(known))] + [name(i) for i in range(n_images)]
     pool = Pool(ImageStore(pixels), names, [*known, *[None] * n_images])
     rows = np.arange(len(everyone))
-    reading = assemble(pool, labelled=rows[: len(known)], unlabelled=rows[len(known) :], n_novel=n_novel, seed=0)
+    reading = assemble(
+        pool, labelled=rows[: len(known)], unlabelled=rows[len(known) :], n_novel=n_novel, seed=0, mixed=mixed
+    )
     return reading, dict(zip(names[len(known) :], categories.tolist(), strict=True))

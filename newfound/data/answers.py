@@ -12,6 +12,7 @@ from typing import NamedTuple
 from newfound.errors import UserError
 from newfound.progress import Reporter
 from newfound.strangers import read_small
+from newfound.tables import unmarked
 
 LIKE_UNKNOWN = ("", "-1", "-1.0", "nan", "none", "null", "na", "n/a", "<na>", "nat")
 """Texts, without case and spaces, that tables and arrays of strings hold where there is no label."""
@@ -75,7 +76,8 @@ def read_table(path: Path) -> dict[str, Row]:
 
     A comma, a semicolon or a tab separates the columns. Other columns and empty lines are passed over. The file is
     UTF-8, with or without a byte order mark, or UTF-16 with one; a path in it may have bytes that are not UTF-8, since
-    file names may, a label may not. An image may come twice with one label.
+    file names may, a label may not. An image may come twice with one label. The mark of a name that a spreadsheet would
+    calculate is taken off, as in the tables that runs write.
     """
     text = read_text(path, "the table")
     separator = separator_of(text, "image", "label") or ","
@@ -126,7 +128,7 @@ def _row(fields: list[str], columns: tuple[int, int], separator: str, here: str,
         found = separator.join(fields)[:60]
         between = f"{SEPARATORS[separator]} between the columns"
         raise UserError(f"{here}: expected an image and a label, with {between} as in the header; found {found!r}")
-    image, label = fields[columns[0]], fields[columns[1]].strip()
+    image, label = fields[columns[0]], unmarked("label", fields[columns[1]].strip())
     if not image:
         raise UserError(f"{here}: no image is named")
     try:

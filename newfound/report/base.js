@@ -35,7 +35,18 @@ const labels = content.labels;
 const pile = content.images;
 const categories = content.categories;
 const old = new Set(content.old);
+const foundBefore = new Set(content.before);
 const label = (i) => (i >= 0 && i < labels.length ? labels[i] : "another category");
+/** What a category is that this run did not find; "" for one that it found. */
+const kind = (i) => (foundBefore.has(i) ? "found before" : old.has(i) ? "known" : "");
+const spoken = (i) => (kind(i) ? `${label(i)} (${kind(i)})` : label(i));
+const tag = (i) => (kind(i) ? el("span", { class: "tag" }, kind(i)) : "");
+/** An order of categories, new ones before known ones. */
+const newFirst = (order) => (a, b) => old.has(a) - old.has(b) || order(a, b);
+const bySize = newFirst((a, b) => categories[b].size - categories[a].size);
+/** Whether images of the pile went to known categories, too. */
+const parted = content.old.some((i) => i < categories.length);
+const PARTS = ["New categories", "Known categories that images of the pile went to"];
 
 // Colours: ten that everyone can tell apart; beyond, hues a golden angle apart in three shades.
 const TEN = ["#3b82f6", "#f97316", "#10b981", "#e11d48", "#8b5cf6", "#d9a406", "#06b6d4", "#ec4899", "#84a80f", "#8d6748"];
@@ -48,7 +59,7 @@ function colour(i) {
 }
 function dot(i) {
   const made = el("span", { class: old.has(i) ? "dot old" : "dot" });
-  if (!old.has(i)) paint(() => { made.style.background = colour(i); }, made);
+  paint(() => { made.style[old.has(i) ? "borderColor" : "background"] = colour(i); }, made);
   return made;
 }
 

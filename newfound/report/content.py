@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from newfound.config.mapping import to_mapping
+from newfound.data.sources import Source
 from newfound.errors import UserError
+from newfound.report.correct import correctable
 from newfound.report.curves import read_curves
 from newfound.report.keep import Kept, choose_images, largest
 from newfound.report.matrix import Pairs, matrix, meanings
-from newfound.report.near import read_near
+from newfound.report.near import found_before, read_near
 from newfound.report.sprites import Sheets
 from newfound.report.text import fitted
 from newfound.report.tsne import MOST_POINTS, sample_points
@@ -45,6 +47,7 @@ def gather(run: Run, kept: Kept | None) -> dict[str, Any]:
     kept = kept or _by_confidence(assignments, confidence, len(known) + np.arange(len(novel)))
     pairs = _read_pairs(run)
     meaning = meanings(pairs.get("unlabelled", ())) | {name: name for name in known}
+    before = found_before(known, run.call.source.next_name)
     content = {name: result.get(name) for name in ("newfound", "method", "data", "seed", "finished")}
     content |= {name: result.get(name) for name in ("seconds", "hardware", "versions", "unlabelled", "test", "earlier")}
     content |= {"auto": _choices(result.get("auto")), "warnings": _warnings(result.get("warnings"))}
@@ -53,15 +56,15 @@ def gather(run: Run, kept: Kept | None) -> dict[str, Any]:
         "counts": result.get("images"),
         "novel": len(novel),
         "mixed": _mixed(assignments[assignments < len(known)]) if run.call.source.mixed else None,
-        "known": {"n": len(known), "names": fitted(known[:200], 20_000)},
+        "known": {"n": len(known), "names": fitted(known[:200], 20_000), "before": sorted(before)},
         "confidence": float(confidence.mean()),
         "calibrated": bool(_part(result, "confidence").get("calibrated")),
         "plain": _part(result, "trust").get("plain"),
         **_categories(kept, known + novel, len(known), assignments, confidence, pairs.get("unlabelled", ()), rows,
-                      read_near(result)),
+                      read_near(result), before, run.call.source),
         "map": _map(kept.positions),
         "gallery": _layout(kept.gallery),
-        "matrices": [matrix(part, some, [*known, *novel], meaning) for part, some in pairs.items()],
+        "matrices": [matrix(part, some, novel, known, meaning) for part, some in pairs.items()],
         "curves": read_curves(run.folder / "metrics.jsonl"),
         "settings": _settings(run),
         "skipped": _skipped(run),
@@ -110,7 +113,8 @@ def _by_confidence(assignments: np.ndarray, confidence: np.ndarray, novel: np.nd
 
 def _categories(
     kept: Kept, names: list[str], n_known: int, assignments: np.ndarray, confidence: np.ndarray, pairs: Pairs,
-    rows: list[dict[str, str]], near: dict[str, list[str]],
+    rows: list[dict[str, str]], near: dict[str, list[str]], before: set[int],
+    source: Source,
 ) -> dict[str, Any]:  # fmt: skip
     """The images, the shown categories, and the names of these and of others that are next to them."""
     sizes = np.bincount(assignments, minlength=len(names))
@@ -122,7 +126,8 @@ def _categories(
         if category >= 0:
             place.setdefault(int(category), len(place))
     place[-1] = -1
-    labels = fitted([names[category] for category in place if category >= 0], CATEGORY_NAMES)
+    titles = [names[category] for category in place if category >= 0]
+    files = [rows[row]["image"] for row in kept.images]
     truths = _truths(pairs)
     found, sure = assignments[kept.images], confidence[kept.images]
     by_typicality = np.argsort(-kept.typicality, kind="stable")
@@ -143,11 +148,13 @@ def _categories(
     shown = {int(category): i for i, category in enumerate(kept.shown)}
     return {
         "categories": categories,
-        "labels": labels,
+        "labels": fitted(titles, CATEGORY_NAMES),
+        "correct": correctable(source, kept, titles, files, found, len(rows)),
         "old": [place[c] for c in place if 0 <= c < n_known],
+        "before": [place[c] for c in place if c in before],
         "images": {
             "of": len(rows),
-            "names": fitted([rows[row]["image"] for row in kept.images], IMAGE_NAMES),
+            "names": fitted(files, IMAGE_NAMES),
             "sure": [round(value, 3) for value in sure.tolist()],
             "category": [shown.get(category, -1) for category in found.tolist()],
             "other": [place[other] for other in kept.other.tolist()],

@@ -17,8 +17,9 @@ function details() {
   }
   if (content.counted) box.append(fold("How many categories", counted(content.counted)));
   const { names, n } = content.known;
+  const known = new Set(content.known.before);
   const more = n > names.length ? [el("span", { class: "soft" }, `and ${whole.format(n - names.length)} more`)] : [];
-  box.append(fold(count(n, "known category", "known categories"), el("div", { class: "row" }, ...names.map((name) => el("span", { class: "chip" }, named(name))), ...more)));
+  box.append(fold(count(n, "known category", "known categories"), el("div", { class: "row" }, ...names.map((name, i) => el("span", { class: "chip" }, el("span", { class: "dot old" }), named(name), known.has(i) ? el("span", { class: "tag" }, "found before") : "")), ...more)));
   box.append(fold("Settings", settings()));
   skippedFiles(box);
   byId("foot").textContent = `Made by newfound ${content.newfound ?? ""}. The category of every image is in assignments.csv, every figure in result.json, beside this page. ` +
@@ -63,6 +64,7 @@ function skippedFiles(box) {
   box.append(fold(`${count(n, "file was", "files were")} left out`, ...parts));
 }
 
+startCorrecting();
 glance();
 gallery();
 startAlbum();

@@ -17,7 +17,7 @@ let more = null;
 
 function gallery() {
   byId("category-hint").textContent = "Typical images lie nearest to the middle of their category. Doubtful ones are those that the run was least sure of; " +
-    `below each is the next nearest category. A square marks a known category. ${press} a picture to see it larger.` +
+    `below each is the next nearest category. ${old.size ? "A square marks a known category. " : ""}${press} a picture to see it larger.` +
     (touch ? "" : " The keys n and p go to the next and the previous category.");
   document.addEventListener("keydown", cardKey);
   const tools = byId("category-tools");
@@ -31,8 +31,8 @@ function gallery() {
   byId("cards").after(more);
   const list = () => {
     const wanted = search.value.trim().toLowerCase();
-    const text = (i) => [label(i), ...categories[i].truth.map(([name]) => name)].join("\n").toLowerCase();
-    listed = categories.map((_, i) => i).filter((i) => !wanted || text(i).includes(wanted)).sort(ORDERS[order.value] ?? ORDERS["largest first"]);
+    const text = (i) => [label(i), given(i), ...categories[i].truth.map(([name]) => name)].join("\n").toLowerCase();
+    listed = categories.map((_, i) => i).filter((i) => !wanted || text(i).includes(wanted)).sort(newFirst(ORDERS[order.value] ?? ORDERS["largest first"]));
     const all = content.novel + (content.mixed ? content.mixed.categories : 0);
     const beyond = all - categories.length;
     said.textContent = `${whole.format(listed.length)} of ${whole.format(all)}` + (beyond > 0 ? ` (the ${whole.format(categories.length)} largest can be shown)` : "");
@@ -48,7 +48,11 @@ function gallery() {
 
 function showMore(until = shownCards + STEP) {
   const next = listed.slice(shownCards, until);
-  byId("cards").append(...next.map(card));
+  for (const i of next) {
+    const first = parted && listed.findIndex((other) => old.has(other) === old.has(i));
+    if (listed[first] === i) byId("cards").append(el("h3", { class: "part" }, PARTS[Number(old.has(i))]));
+    byId("cards").append(card(i));
+  }
   shownCards += next.length;
   more.hidden = shownCards >= listed.length;
   if (!more.hidden) whenNear(more, () => showMore());
@@ -58,7 +62,7 @@ function card(i) {
   if (shells.has(i)) return shells.get(i);
   const category = categories[i];
   const shell = el("article", { class: "card", id: `category-${i}`, tabIndex: -1 },
-    el("header", {}, named(label(i), "h3"), el("span", { class: "count" }, images(category.size)), el("span", { class: "steps" },
+    el("header", {}, el("div", { class: "title" }, old.has(i) ? dot(i) : "", named(label(i), "h3"), " ", tag(i)), el("span", { class: "count" }, images(category.size)), el("span", { class: "steps" },
       ...[[-1, "‹", "Previous category"], [1, "›", "Next category"]].map(([step, text, title]) => el("button",
         { class: "ghost", type: "button", title, "aria-label": title, onclick: () => { const to = neighbour(i, step); if (to >= 0) goTo(to); } }, text)))));
   paint(() => shell.style.setProperty("--own", colour(i)));
@@ -75,7 +79,7 @@ function fillCard(shell, i) {
     facts.append("mostly ", named(name, "b"), ` (${percent(n / Math.max(1, category.size), 0)}) · `);
   }
   facts.append(el("span", { class: "soft" }, `sure to ${sureness(category.sure)} on average`));
-  shell.append(facts);
+  shell.append(facts, verdict(i));
   if (!category.size) shell.append(el("p", { class: "soft" }, "No image was put here."));
   for (const [title, list, doubtful] of [["Typical", category.typical, false], ["Doubtful", category.doubtful, true]]) {
     if (!list.length) continue;
@@ -98,10 +102,10 @@ function thumb(list, at, doubtful) {
   const i = list[at];
   const [name, other] = [pile.names[i], pile.other[i]];
   if (!pile.layout) return el("li", {}, named(name));
-  const title = `${name}: sure to ${sureness(pile.sure[i])}` + (doubtful && other >= 0 ? `, next nearest category ${label(other)}` : "");
+  const title = `${name}: sure to ${sureness(pile.sure[i])}` + (doubtful && other >= 0 ? `, next nearest category ${spoken(other)}` : "");
   const made = el("button", { class: "thumb", type: "button", title, "aria-label": title, onclick: () => enlarge(list, at) }, picture(i, doubtful ? 144 : 112));
-  if (doubtful && other >= 0) made.append(el("span", { class: "or" }, el("bdi", {}, label(other)), "?"));
-  return made;
+  if (doubtful && other >= 0) made.append(el("span", { class: "or" }, old.has(other) ? dot(other) : "", el("bdi", {}, label(other)), "?"));
+  return withFate(made, i);
 }
 
 /** Which known categories a new one is near, and which new one is nearest to it. */
@@ -109,7 +113,7 @@ function alike(shell, i) {
   const { like, near } = categories[i];
   if (like.length && !old.has(i)) {
     const said = [el("span", { class: "soft" }, "Near to ")];
-    like.forEach((known, at) => said.push(at ? ", " : "", el("span", { class: "together" }, dot(known), "\u00a0", named(label(known), "b"))));
+    like.forEach((known, at) => said.push(at ? ", " : "", el("span", { class: "together" }, dot(known), "\u00a0", named(label(known), "b"), ...(foundBefore.has(known) ? [" ", tag(known)] : []))));
     shell.append(el("p", { class: "small like" }, ...said));
   }
   if (near.length) shell.append(el("p", { class: "small like" }, el("span", { class: "soft" }, "Nearest new category "), nearChip(near[0])));

@@ -11,7 +11,7 @@ function startMap() {
   if (!map.points) { byId("map").hidden = true; return; }
   const all = map.points === pile.of;
   byId("map-hint").textContent = `${all ? "All" : `${whole.format(map.points)} of`} ${images(pile.of)}, laid out by t-SNE: images that the network ` +
-    "finds alike lie together; the distances between groups say little. " +
+    "finds alike lie together; the distances between groups say little. " + (parted ? "Squares are of known categories. " : "") +
     (touch ? "Tap an image to see it, pinch to zoom." : "Point at an image to see it, click it to keep it in view. Drag to move; click the map and turn the wheel to zoom.");
   mapTools();
   legend();
@@ -38,7 +38,7 @@ function legend() {
   const box = byId("legend");
   const search = el("input", { type: "search", placeholder: "Narrow to a category", "aria-label": "Narrow to a category" });
   if (categories.length > 24) byId("map-tools").append(search);
-  const order = categories.map((_, i) => i).sort((a, b) => categories[b].size - categories[a].size);
+  const order = categories.map((_, i) => i).sort(bySize);
   const fill = () => {
     const wanted = search.value.trim().toLowerCase();
     const found = order.filter((i) => chosen.has(i) || (!wanted || label(i).toLowerCase().includes(wanted)));
@@ -46,7 +46,7 @@ function legend() {
     const toggle = (i) => choose((set) => { if (!set.delete(i)) set.add(i); });
     const every = el("button", { class: "chip", type: "button", "aria-pressed": String(!chosen.size), onclick: () => choose((set) => set.clear()) }, "All");
     box.replaceChildren(every, ...found.slice(0, MOST_CHIPS).map((i) => el("button",
-      { class: "chip", type: "button", "aria-pressed": String(chosen.has(i)), onclick: () => toggle(i) }, dot(i), named(label(i)))));
+      { class: "chip", type: "button", "aria-pressed": String(chosen.has(i)), onclick: () => toggle(i) }, dot(i), named(label(i)), foundBefore.has(i) ? tag(i) : "")));
     if (found.length > MOST_CHIPS) box.append(el("span", { class: "soft small" }, `and ${whole.format(found.length - MOST_CHIPS)} more: type to find one`));
   };
   search.addEventListener("input", fill);
@@ -102,12 +102,12 @@ function drawMap() {
     if (x < -size || y < -size || x > map.width + size || y > map.height + size) continue;
     if (chosen.size && !chosen.has(category)) {
       context.globalAlpha = 0.13;
-      disc(context, x, y, radius, colour(-1));
+      mark(context, x, y, radius, category, colour(-1));
     } else late.push([i, x, y, category]);
   }
   for (const [i, x, y, category] of late) {
     context.globalAlpha = 0.45 + 0.5 * pile.sure[i];
-    disc(context, x, y, radius, colour(category));
+    mark(context, x, y, radius, category, colour(category));
   }
   if (map.pictures) drawPictures(context, late, size);
   context.globalAlpha = 1;
@@ -136,10 +136,12 @@ function drawPictures(context, late, size) {
   }
 }
 
-function disc(context, x, y, radius, fill) {
+/** A square for an image of a known category, and a disc for one of a new category. */
+function mark(context, x, y, radius, category, fill) {
   context.fillStyle = fill;
   context.beginPath();
-  context.arc(x, y, radius, 0, 2 * Math.PI);
+  if (old.has(category)) context.rect(x - radius, y - radius, 2 * radius, 2 * radius);
+  else context.arc(x, y, radius, 0, 2 * Math.PI);
   context.fill();
 }
 function ring(context, x, y, radius) {
@@ -264,7 +266,7 @@ function fillTip(i, pinned) {
   if (i < 0) return;
   const category = pile.category[i];
   const lines = [
-    el("div", {}, dot(category), " ", el("b", { class: "name", dir: "auto" }, category >= 0 ? label(category) : "another category")),
+    el("div", {}, dot(category), " ", el("b", { class: "name", dir: "auto" }, category >= 0 ? label(category) : "another category"), " ", tag(category)),
     named(pile.names[i], "div"),
     el("div", { class: "soft" }, `sure to ${sureness(pile.sure[i])}`),
   ];

@@ -6,7 +6,7 @@ const PROTOCOLS = {
   "task-aware": "told whether an image is old or new",
   paper: "a matching of its own for each figure: the most lenient",
 };
-const PARTS = { unlabelled: "Unlabelled images", test: "Test images" };
+const MATRICES = { unlabelled: "Unlabelled images", test: "Test images" };
 const table = { data: null, cell: 0, left: 0, top: 0, upright: false, cells: new Map(), sums: [], row: -1, column: -1 };
 
 function quality() {
@@ -42,7 +42,7 @@ function figureTable(title, head, rows) {
 
 function matrixPart() {
   byId("matrix-part").hidden = false;
-  const buttons = switcher(content.matrices.map((data) => PARTS[data.title] ?? data.title), (i) => openMatrix(content.matrices[i]));
+  const buttons = switcher(content.matrices.map((data) => MATRICES[data.title] ?? data.title), (i) => openMatrix(content.matrices[i]));
   if (buttons.length > 1) byId("matrix-tools").append(...buttons);
   const canvas = byId("matrix-canvas");
   const at = (event) => { const box = canvas.getBoundingClientRect(); point(event.clientX - box.left, event.clientY - box.top); };
@@ -83,7 +83,7 @@ function drawMatrix() {
   const context = canvas.getContext("2d");
   context.font = "12px system-ui, sans-serif";
   const width = (names, most) => Math.min(most, Math.max(...names.map((name) => context.measureText(name).width)) + 14);
-  const wide = width(data.rows, room < 500 ? 84 : 150);
+  const wide = width(data.rows.map((_, i) => rowName(i)), room < 500 ? 84 : 150);
   table.cell = Math.floor(Math.min(54, Math.max(2, (room - wide - 4) / data.columns.length)));
   const labelled = table.cell >= 13;
   table.left = labelled ? wide : 6;
@@ -124,6 +124,9 @@ function paintMatrix(context, w, h, labelled) {
   }
 }
 
+/** The name of a found category, after a square where it is a known one. */
+const rowName = (i) => (table.data.old.includes(i) ? `▢ ${table.data.rows[i]}` : table.data.rows[i]);
+
 function matrixLabels(context, ink) {
   const { data, cell, left, top } = table;
   const cut = (text, room) => {
@@ -136,7 +139,7 @@ function matrixLabels(context, ink) {
   context.font = "12px system-ui, sans-serif";
   context.textBaseline = "middle";
   context.textAlign = "right";
-  data.rows.forEach((name, i) => context.fillText(cut(name, left - 12), left - 7, top + (i + 0.5) * cell));
+  data.rows.forEach((_, i) => context.fillText(cut(rowName(i), left - 12), left - 7, top + (i + 0.5) * cell));
   context.textAlign = "left";
   data.columns.forEach((name, i) => {
     if (table.upright) {
@@ -174,7 +177,7 @@ function tell(row, column) {
   const { data } = table;
   const n = table.cells.get(row * data.columns.length + column) ?? 0;
   const match = data.match[row];
-  const says = [named(data.rows[row], "b"), " · ", named(data.columns[column], "b"), `: ${images(n)}, ${percent(n / Math.max(1, table.sums[row]))} of this row`];
+  const says = [named(rowName(row), "b"), " · ", named(data.columns[column], "b"), `: ${images(n)}, ${percent(n / Math.max(1, table.sums[row]))} of this row`];
   if (match === column) says.push("; this is what it stands for");
   byId("matrix-says").replaceChildren(...says);
   drawMatrix();

@@ -29,11 +29,14 @@ def meanings(pairs: Pairs) -> dict[str, str]:
     return {found[r]: truth[c] for r, c in zip(rows, columns, strict=True) if table[r, c]}
 
 
-def matrix(title: str, pairs: Pairs, order: Sequence[str], meaning: Mapping[str, str]) -> dict[str, Any]:
-    """Rows (found, as in ``order``), columns (true, so that what ``meaning`` matches is on the diagonal) and cells
-    [row, column, images, …]; "match" has each row's column, -1 where it stands for none."""
+def matrix(
+    title: str, pairs: Pairs, novel: Sequence[str], known: Sequence[str], meaning: Mapping[str, str]
+) -> dict[str, Any]:
+    """Rows (found: ``novel`` categories, then ``known`` ones, which "old" lists), columns (true, so that what
+    ``meaning`` matches is on the diagonal) and cells [row, column, images, …]; "match" has each row's column, -1 where
+    it stands for none."""
     shown_found, shown_truth = _largest(pairs, 0), _largest(pairs, 1)
-    place = {name: i for i, name in enumerate(order)}
+    place = {name: i for i, name in enumerate([*novel, *known])}
     found = sorted(shown_found, key=lambda name: (place.get(name, len(place)), name))
     truth = [meaning[name] for name in found if meaning.get(name) in shown_truth]
     truth += sorted(shown_truth - set(truth))
@@ -43,6 +46,7 @@ def matrix(title: str, pairs: Pairs, order: Sequence[str], meaning: Mapping[str,
     return {
         "title": title,
         "rows": fitted(found, NAME_BYTES),
+        "old": [i for i, name in enumerate(found) if len(novel) <= place.get(name, -1)],
         "columns": fitted(truth, NAME_BYTES),
         "match": [column.get(meaning.get(name, ""), -1) for name in found],
         "cells": [number for cell in cells for number in cell],

@@ -18,10 +18,13 @@ from newfound.runfolder import Run
 
 NAME, BESIDE = "report.html", "report-pictures"
 LIMIT = 15_000_000
-"""Bytes of a page at the most. The parts have budgets that together stay below."""
+"""Bytes of a page at the most. The parts have budgets that together stay below, but for what it takes to correct."""
 STYLES = ("page.css",)
 SCRIPTS = (
     "base.js",
+    "corrections.js",
+    "save.js",
+    "correcting.js",
     "glance.js",
     "gallery.js",
     "album.js",
@@ -41,7 +44,10 @@ def write_page(run: Run, kept: Kept | None) -> Path:
     jpegs = kept.thumbnails.jpegs if kept and kept.thumbnails else ()
     inside = _fitting(jpegs)
     _write_beside(run.folder / BESIDE, jpegs, inside)
-    run.write(NAME, render(as_json(content), kept, inside))
+    page = render(as_json(content), kept, inside)
+    if len(page) > LIMIT:  # the whole names, to correct with, are what a page can do without
+        page = render(as_json(content | {"correct": None}), kept, inside)
+    run.write(NAME, page)
     return path
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 from collections.abc import Sequence
@@ -44,9 +45,11 @@ def as_json(content: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
-    """The same without what JSON or UTF-8 cannot say; real numbers with five digits."""
+    """The same without what JSON or UTF-8 cannot say; real numbers with five digits, bytes in base64."""
     if isinstance(value, str):
         return shortened(displayed(value), LENGTHS[0])
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
     if isinstance(value, bool | int) or value is None:
         return value if not isinstance(value, int) or abs(value) < 2**53 else None
     if isinstance(value, float):

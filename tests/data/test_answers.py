@@ -8,6 +8,7 @@ import pytest
 from newfound.data.answers import read_answers, read_table
 from newfound.errors import UserError
 from newfound.progress import Reporter
+from newfound.tables import format_table
 
 
 def write(tmp_path, content):
@@ -141,3 +142,9 @@ def test_names_that_are_no_images_of_the_run_are_told(tmp_path):
     read_answers(path, ["a.png", "x.png", "y.png"], Reporter(stream=said))
     read_answers(path, ["a.png", "x.png"], Reporter(stream=said))
     assert said.getvalue().splitlines()[1:] == ["1 name in the table is no image of this run, such as 'y.png'"]
+
+
+def test_the_marks_that_tables_of_runs_have_are_taken_off(tmp_path):
+    pairs = [("=a.png", "=1+1"), ("-b.png", "'@x"), ("c.png", "'x"), ("+d.png", "'"), ("e.png", "-")]
+    rows = read_table(write(tmp_path, format_table(["image", "label"], pairs)))
+    assert {image: row.label for image, row in rows.items()} == dict(pairs)

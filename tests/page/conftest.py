@@ -55,8 +55,8 @@ def show(open_page, tmp_path):
             {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500},
         )
         browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": width < 500, "maxTouchPoints": 5})
-        browser, errors = open_page(html)
         browser.execute_script("localStorage.clear()")
+        browser, errors = open_page(html)
         return browser, errors
 
     return show_it

@@ -1,11 +1,15 @@
 """The page of a run, in a browser: it responds, it fits, and nothing in a name is executed."""
 
 import re
+from pathlib import Path
 
 import pytest
 from looking import every, one, painted, until
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
+
+import newfound
+from newfound.data.sources import Source
 
 pytestmark = pytest.mark.page
 EVIL = "<img src=x onerror=\"window.pwned=1;document.title='pwned'\">"
@@ -106,6 +110,103 @@ def test_a_card_leads_to_the_map_and_back(show):
     one(browser, "#map-tip .chip").click()
     assert browser.execute_script("return document.activeElement.querySelector('h3').textContent") == name
     assert errors() == []
+
+
+GROWN = Source(unlabelled="later", known="known.json", n_novel=3, next_name="novel-003", mixed=True)
+
+
+def parts(browser, box, inside):
+    """The texts of headings and, below each, those of what it is a heading of."""
+    found = []
+    for line in every(browser, f"{box} .part, {box} {inside}"):
+        if "part" in line.get_attribute("class").split():
+            found.append((line.text, []))
+        else:
+            found[-1][1].append(line.text.replace("\n", " "))
+    return found
+
+
+def test_new_categories_come_before_known_ones_and_these_are_marked(show):
+    browser, errors = show(n_novel=6, n_images=90, mixed=True)
+    known = "Known categories that images of the pile went to"
+    new, old = parts(browser, "#faces", ".face")
+    assert (new[0], old[0]) == ("New categories", known)
+    sizes = [int(re.search(r"(\d+) images?", text)[1]) for text in new[1]]
+    assert sizes == sorted(sizes, reverse=True)
+    assert min(sizes) < 15  # so that by size alone known ones would come between
+    assert old[1] == ["cat known, 15 images", "dog known, 15 images"]
+    assert [len(every(browser, f"#faces .face{old} .dot.old")) for old in (".old", ":not(.old)")] == [2, 0]
+
+    new, old = parts(browser, "#cards", "header")
+    assert [len(new[1]), len(old[1])] == [6, 2]
+    assert [text.split()[:2] for text in old[1]] == [["cat", "known"], ["dog", "known"]]
+    assert len(every(browser, ".card header .dot.old")) == 2
+    bars = [part.get_attribute("aria-label") for part in every(browser, "#strip button")]
+    assert [bool(re.match(r"(cat|dog) \(known\): 15 images", bar)) for bar in bars] == [False] * 6 + [True] * 2
+    assert [part.get_attribute("class") for part in every(browser, "#strip button")] == [""] * 6 + ["old"] * 2
+    assert [chip.text for chip in every(browser, "#legend .chip")][-2:] == ["cat", "dog"]
+    assert len(every(browser, "#legend .dot.old")) == 2
+    assert errors() == []
+
+
+def test_known_categories_stay_behind_in_every_order_and_for_the_keys(show):
+    browser, errors = show(n_novel=8, n_images=120, mixed=True)
+    for order in Select(one(browser, "#category-tools select")).options:
+        order.click()
+        titles = [title.text for title in every(browser, ".card h3")]
+        assert set(titles[-2:]) == {"cat", "dog"}
+    one(browser, "body").send_keys("n")
+    for _ in range(9):
+        browser.switch_to.active_element.send_keys("n")
+    here = browser.execute_script("return document.activeElement.querySelector('h3').textContent")
+    assert here == titles[-1]
+    one(browser, "#category-tools input").send_keys("o")  # novel-00N and dog
+    assert parts(browser, "#cards", "h3:not(.part)")[1][1] == ["dog"]
+    one(browser, "#category-tools input").send_keys("g")
+    assert [heading for heading, _ in parts(browser, "#cards", "h3:not(.part)")] == [
+        "Known categories that images of the pile went to"
+    ]
+    assert errors() == []
+
+
+def test_what_an_earlier_run_found_is_said_to_be_found_before(show):
+    known = ("cat", "novel-001", "novel-002", "novel-00x")
+    browser, errors = show(n_novel=3, n_images=120, known=known, novel=("novel-003", "novel-004", "novel-005"),
+                           mixed=True, source=GROWN, near=("cat", "novel-001"))  # fmt: skip
+    assert "4 known categories, 2 of them found before." in one(browser, "#subline").text
+    _, old = parts(browser, "#cards", "header")
+    assert {" ".join(text.split()[:-2]) for text in old[1]} == {
+        "cat known", "novel-001 found before", "novel-002 found before", "novel-00x known",
+    }  # fmt: skip
+    new = next(card for card in every(browser, ".card") if card.text.startswith("novel-003"))
+    assert re.search(r"Near to\s+cat,\s+novel-001\s*found before", new.text.replace("\xa0", " "))
+    doubtful = every(browser, ".thumbs.doubtful .or")
+    assert {
+        bool(said.find_elements("css selector", ".dot.old")) for said in doubtful if said.text.startswith("cat")
+    } == {True}
+    assert {
+        bool(said.find_elements("css selector", ".dot.old")) for said in doubtful if said.text.startswith("novel-004")
+    } == {False}
+    assert errors() == []
+
+
+def test_without_known_categories_in_the_pile_there_are_no_such_headings(show):
+    browser, _ = show(n_novel=3, n_images=60)
+    assert every(browser, ".part") == []
+    assert every(browser, ".tag") == []
+
+
+def test_images_of_known_categories_are_squares_on_the_map(show):
+    corner = """
+    const context = document.createElement("canvas").getContext("2d");
+    mark(context, 50, 50, 20, arguments[0], "#000");
+    return context.getImageData(33, 33, 1, 1).data[3];
+    """
+    source = Path(newfound.__file__).parent / "report" / "map.js"
+    drawing = re.search(r"function mark\(.*?\n}\n", source.read_text(), re.S)[0]
+    browser, _ = show(n_novel=3, n_images=60)
+    shown = [browser.execute_script(f"const old = new Set([0]); {drawing} {corner}", i) for i in (0, 1)]
+    assert shown == [255, 0]
 
 
 @pytest.mark.parametrize("n_novel", [5, 500])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import re
 import shutil
 
@@ -14,14 +15,17 @@ from safetensors.numpy import load_file, save_file
 import newfound
 from newfound import UserError
 from newfound.cli import main as cli
+from newfound.data.sources import Source
 from newfound.errors import Interrupted
 from newfound.progress import Reporter
 from newfound.report.content import gather
 from newfound.report.keep import read_kept
+from newfound.report.near import found_before
 from newfound.report.page import LIMIT, write_page
 from newfound.report.text import as_json, displayed, fitted, shortened
 from newfound.runs.again import report
 
+FOLDERS = Source(labelled="known", unlabelled="pile", n_novel=2)
 HOSTILE = "<img src=x onerror=alert(1)>"
 
 
@@ -114,6 +118,19 @@ def test_one_category_without_answers_has_a_page(tmp_path):
     assert content["unlabelled"] is None
 
 
+def test_categories_of_an_earlier_run_are_told_by_their_numbers():
+    known = ["cat", "novel-01", "novel-2", "novel-07", "novel-x", "xnovel-01", "novel-06 "]
+    assert found_before(known, "novel-07") == {1, 2}
+    assert found_before(known, None) == set()
+
+
+def test_in_the_matrix_known_categories_stand_below_new_ones(tmp_path):
+    content = content_of(page_of(make_run(tmp_path / "run", n_novel=3, n_images=90, mixed=True)))
+    (data,) = content["matrices"]
+    assert data["rows"] == ["novel-001", "novel-002", "novel-003", "cat", "dog"]
+    assert data["old"] == [3, 4]
+
+
 def test_skipped_files_are_told_with_their_reasons(tmp_path):
     many = tuple((f"{i}.png", "empty file (0 bytes)" if i % 3 else "truncated image") for i in range(1000))
     skipped = content_of(page_of(make_run(tmp_path / "run", skipped=many)))["skipped"]
@@ -161,17 +178,22 @@ def test_only_the_pages_own_script_and_style_may_run(tmp_path):
         pytest.param({"n_novel": 500, "n_images": 8000, "side": 96, "noise": 60}, marks=pytest.mark.slow),
         {"n_novel": 2500, "n_images": 7000, "side": 32, "noise": 80},
         {"n_novel": 2, "n_images": 6000, "side": 96, "noise": 60},
+        {"n_novel": 2, "n_images": 6000, "side": 96, "noise": 60, "source": FOLDERS},
     ],
 )
 def test_the_page_stays_below_15_mb_whatever_is_in_it(size, tmp_path, monkeypatch):
     monkeypatch.setattr("newfound.report.keep.draw_map", lambda features, *_: np.zeros((len(features), 2), np.float32))
     novel = tuple(f"{'<長' * 700}{i}" for i in range(size["n_novel"]))
+    name = lambda i: f"{'<長い名前' * 200}{i}"  # noqa: E731
+    if "source" in size:  # names for which there is no room to the letter
+        name = lambda i: random.Random(i).randbytes(1500).hex()  # noqa: E731
     skipped = tuple(("<" * 4000, f"<{i}" * 300) for i in range(500))
     run = make_run(
-        tmp_path / "run", **size, novel=novel, name=lambda i: f"{'<長い名前' * 200}{i}", skipped=skipped,
+        tmp_path / "run", **size, novel=novel, name=name, skipped=skipped,
         known=tuple(f"{'<' * 200}{i}" for i in range(300)), truth=lambda c: f"{'<' * 100}{c}",
     )  # fmt: skip
     write_page(run, read_kept(run))
+    assert "source" not in size or content_of((run.folder / "report.html").read_text())["correct"] is None
     assert 1_000_000 < (run.folder / "report.html").stat().st_size <= LIMIT
 
 
