@@ -210,7 +210,8 @@ def grow(
         Path | None,
         option(
             IMAGES,
-            "What you say of the run's pile: a folder of categories, as export makes it, or a CSV file image,label.",
+            "What you say of the run's pile: a folder of categories, as export makes it, or a CSV file image,label, "
+            "such as the page saves.",
         ),
     ] = None,
     moved: Annotated[
