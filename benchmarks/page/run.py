@@ -62,7 +62,8 @@ def photographs(images: ImageStore, n: int) -> Collection:
 def make_page(folder: Path, collection: Collection, n: int) -> tuple[Path, float]:
     """The page of a made-up run, and the seconds that its making took."""
     rng = np.random.default_rng(0)
-    call = Call(Source(dataset="digits"), 0, "cpu", 1, "nowhere")
+    source = Source(labelled="known", unlabelled="photographs", n_novel=NOVEL)
+    call = Call(source, 0, "cpu", 1, "nowhere")
     run = Run.create(folder, call, resolve_settings("kmeans", "kmeans-digits", {}))
     assignments, confidence = 1 + rng.integers(0, NOVEL, n), rng.uniform(0.3, 1, n)
     names = [f"photographs/{i:06d}.png" for i in range(n)]
