@@ -277,6 +277,11 @@ def test_the_page_on_the_number_of_categories_has_the_table_of_its_record(monkey
         assert run.table(record) in (ROOT / "docs" / "count.md").read_text()
         assert record["summary"] == run.summary(record["rows"])
         assert not record["commit"].endswith("+")
+    ways = ("owned", "dtc", "gcd", "shift")
+    off = [
+        {"methods": dict.fromkeys(ways, n), "true": t, "interval": [1, 2]} for n, t in ((11, 10), (22, 20), (23, 20))
+    ]
+    assert run.summary(off)["ways"]["owned"]["within_10"] == 2, "a tenth is within a tenth"
 
 
 def test_the_page_of_mixed_piles_has_the_table_of_its_record(monkeypatch):

@@ -144,9 +144,9 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
     """How often each way is within 10 and 20 %, its mean error, and how often the interval holds the truth."""
     ways = {}
     for way in ("owned", "dtc", "gcd", "shift"):
-        errors = [row["methods"][way] / row["true"] - 1 for row in rows if way in row["methods"]]
-        within = {f"within_{p}": sum(abs(error) <= p / 100 for error in errors) for p in (10, 20)}
-        ways[way] = {"tasks": len(errors), **within, "mean_error": statistics.mean(map(abs, errors))}
+        pairs = [(row["methods"][way], row["true"]) for row in rows if way in row["methods"]]
+        within = {f"within_{p}": sum(100 * abs(found - true) <= p * true for found, true in pairs) for p in (10, 20)}
+        ways[way] = {"tasks": len(pairs), **within, "mean_error": statistics.mean(abs(f / t - 1) for f, t in pairs)}
     held = sum(row["interval"][0] <= row["true"] <= row["interval"][1] for row in rows)
     return {"ways": ways, "interval_holds": held, "of": len(rows)}
 

@@ -230,7 +230,7 @@ def _shown(text: str, drawn: Mapping[str, Drawing | None]) -> str:
     """The page without the pictures of which there is nothing to draw."""
     for name, drawing in drawn.items():
         if not drawing:
-            text = re.sub(rf"!\[[^\]]*\]\({re.escape(name)}\)", "Missing: not run yet.", text)
+            text = re.sub(rf"!\[[^\]]*\]\({re.escape(name)}\)", "Missing: too little has been run.", text)
     return text
 
 

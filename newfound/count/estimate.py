@@ -183,7 +183,8 @@ def _statement(
         known = "a single known category says" if sample.n_known == 1 else f"{sample.n_known} known categories say"
         said.append(f"rough: {known} little about others, with too few images or categories for a rehearsal")
     if estimate >= most:
-        said.append(f"there may be more than {most}: no more are looked for than one for {EACH} images")
+        left = " that are left" if mixed else ""
+        said.append(f"there may be more than {most}: no more are looked for than one for {EACH} images{left}")
         return said
     others = {name: number for name, number in methods.items() if name != "owned"}
     apart = [f"{name} {n}" for name, n in others.items() if not interval[0] <= n <= interval[1]]

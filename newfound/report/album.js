@@ -2,7 +2,7 @@
 
 const EACH = 60;
 const ALBUM_ORDERS = ["Typical first", "Doubtful first"];
-const album = { category: 0, order: 0, page: 0, list: [], selecting: false, selected: new Set(), anchor: 0, tools: null };
+const album = { category: 0, order: 0, page: 0, list: [], selecting: false, selected: new Set(), anchor: null, tools: null };
 
 function openAlbum(category, order = album.order, page = 0) {
   const typical = [...putHere(category), ...categories[category].images];
@@ -68,12 +68,12 @@ function selectButton() {
   return el("button", { type: "button", title: "Select images", "aria-pressed": String(album.selecting), onclick: toggle }, "Select");
 }
 
-/** Select an image of the list or no longer; with shift, all from the last one that was selected to this. */
+/** Select an image of the list or no longer; with shift, all from the last one that was selected here to this. */
 function select(at, range) {
-  const [i, starting] = [album.list[at], !album.selecting];
-  if (range && !starting) for (let j = Math.min(at, album.anchor); j <= Math.max(at, album.anchor); j += 1) album.selected.add(album.list[j]);
+  const [i, from, starting] = [album.list[at], album.list.indexOf(album.anchor), !album.selecting];
+  if (range && !starting && from >= 0) for (const j of album.list.slice(Math.min(at, from), Math.max(at, from) + 1)) album.selected.add(j);
   else if (!album.selected.delete(i)) album.selected.add(i);
-  Object.assign(album, { anchor: at, selecting: true });
+  Object.assign(album, { anchor: i, selecting: true });
   if (starting) turn(album.page);
   else showSelected();
 }
@@ -85,7 +85,7 @@ function selection() {
   const some = album.list.slice(from, from + EACH);
   const all = (change) => () => { change(); showSelected(); };
   const button = (text, action) => el("button", { class: "ghost", type: "button", onclick: action }, text);
-  album.tools = putter(() => [...album.selected], () => { album.selected.clear(); showSelected(); byId("album").querySelectorAll(".thumb")[album.anchor % EACH]?.focus(); });
+  album.tools = putter(() => [...album.selected], () => { album.selected.clear(); showSelected(); byId("album").querySelectorAll(".thumb")[album.list.indexOf(album.anchor) % EACH]?.focus(); });
   const box = el("div", { class: "selection" }, el("div", { class: "row" }, el("span", { class: "num", role: "status" }, `${whole.format(album.selected.size)} selected`),
     button("All on this page", all(() => some.forEach((i) => album.selected.add(i)))), button("None", all(() => album.selected.clear()))), album.tools);
   return box;

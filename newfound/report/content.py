@@ -23,6 +23,8 @@ from newfound.runfolder import CONFUSION, CONFUSION_COLUMNS, Run
 
 IMAGE_NAMES, CATEGORY_NAMES = 1_500_000, 300_000
 """Bytes that the names of the images, and those of the categories, may take."""
+KNOWN_NAMES = 200
+"""Names of known categories that the page has, whether images of the pile went to them or not."""
 MOST_SKIPPED = 300
 MOST_TOLD = 30
 """Choices, and warnings, that a page shows; a run has a handful."""
@@ -56,7 +58,7 @@ def gather(run: Run, kept: Kept | None) -> dict[str, Any]:
         "counts": result.get("images"),
         "novel": len(novel),
         "mixed": _mixed(assignments[assignments < len(known)]) if run.call.source.mixed else None,
-        "known": {"n": len(known), "names": fitted(known[:200], 20_000), "before": sorted(before)},
+        "known": {"n": len(known), "names": fitted(known[:KNOWN_NAMES], 20_000), "before": sorted(before)},
         "confidence": float(confidence.mean()),
         "calibrated": bool(_part(result, "confidence").get("calibrated")),
         "plain": _part(result, "trust").get("plain"),
@@ -149,7 +151,7 @@ def _categories(
     return {
         "categories": categories,
         "labels": fitted(titles, CATEGORY_NAMES),
-        "correct": correctable(source, kept, titles, files, found, len(rows)),
+        "correct": correctable(source, kept, titles, names[:n_known][:KNOWN_NAMES], files, found, len(rows)),
         "old": [place[c] for c in place if 0 <= c < n_known],
         "before": [place[c] for c in place if c in before],
         "images": {

@@ -15,15 +15,22 @@ from newfound.report.keep import Kept
 
 
 def correctable(
-    source: Source, kept: Kept, categories: Sequence[str], images: Sequence[str], assigned: np.ndarray, n_pile: int
+    source: Source,
+    kept: Kept,
+    categories: Sequence[str],
+    known: Sequence[str],
+    images: Sequence[str],
+    assigned: np.ndarray,
+    n_pile: int,
 ) -> dict[str, Any] | None:
-    """The names of the categories and of the images that the page shows, as bytes between zeros, compressed; a key of
-    this result; and what is no name. None where corrections could not be used or would not be whole: a run that cannot
-    be grown, a pile of which the page does not show every image, or a page without pictures.
+    """The names of the categories, of ``known`` ones to choose from and of the images that the page shows, as bytes
+    between zeros, compressed; a key of this result; and what is no name. None where corrections could not be used or
+    would not be whole: a run that cannot be grown, a pile of which the page does not show every image, or a page
+    without pictures.
     """
     if source.dataset or source.features or kept.thumbnails is None or len(set(images)) != n_pile:
         return None
-    names = [name.encode("utf-8", errors="surrogateescape") for name in (*categories, *images)]
+    names = [name.encode("utf-8", errors="surrogateescape") for name in (*categories, *known, *images)]
     spelled = b"\0".join(names)
     if spelled.count(b"\0") != len(names) - 1:
         return None

@@ -51,7 +51,7 @@ function tally() {
 
 /** A field for a name, with those there are to choose from; the action is given what was typed, once it can be a name. */
 function nameField(title, action) {
-  const field = el("input", { type: "text", class: "field", maxLength: 100, autocomplete: "off", "aria-label": title, placeholder: title, dir: "auto" });
+  const field = el("input", { type: "text", class: "field", maxLength: 200, autocomplete: "off", "aria-label": title, placeholder: title, dir: "auto" });
   field.setAttribute("list", "names");
   field.addEventListener("focus", () => byId("names").replaceChildren(...knownNames().map((name) => el("option", { value: name }))));
   field.addEventListener("input", () => field.setCustomValidity(""));

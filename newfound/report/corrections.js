@@ -59,12 +59,12 @@ function changed() {
   for (const watcher of fixes.watchers) watcher();
 }
 
-/** What an earlier visit left, if all of it fits this run. */
+/** What an earlier visit left, as far as it fits this run. */
 function recall() {
   try {
     const { done, saved } = JSON.parse(localStorage.getItem(storedAs())) ?? { done: [], saved: 0 };
-    if (!done.every(fits)) return;
-    Object.assign(fixes, { done, saved: Number.isInteger(saved) ? saved : -1 });
+    const fitting = done.filter(fits);
+    Object.assign(fixes, { done: fitting, saved: Number.isInteger(saved) && fitting.length === done.length ? saved : -1 });
     replay();
   } catch { /* nothing was left, or nothing that can be read */ }
 }

@@ -8,7 +8,7 @@ function bytesOf(text) {
   return Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join("");
 }
 
-/** All names as they are written on the disk: of the categories, then of the images. */
+/** All names as they are written on the disk: of the categories, of known ones to choose from, then of the images. */
 async function spelled() {
   const packed = Uint8Array.from(atob(content.correct.spelled), (byte) => byte.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
@@ -22,7 +22,8 @@ async function spelled() {
 async function correctionsTable() {
   const names = await spelled();
   const shown = names.splice(0, labels.length);
-  const written = (name) => { const i = labels.indexOf(name); return i < 0 ? bytesOf(name) : shown[i]; };
+  const known = names.splice(0, content.known.names.length);
+  const written = (name) => shown[labels.indexOf(name)] ?? known[content.known.names.indexOf(name)] ?? bytesOf(name);
   const labelOf = labels.map((_, i) => (fixes.names.has(i) ? written(fixes.names.get(i)) : shown[i]));
   const lines = names.map((name, i) => {
     const to = countsAs(i);

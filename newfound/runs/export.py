@@ -312,14 +312,18 @@ def _laid_out(to: Path) -> Iterator[Path]:
         with writing_to(to, "--to"):
             to.parent.mkdir(parents=True, exist_ok=True)
             clear_unfinished(to.parent, glob.escape(short.name))
-            with opened_folder(to.parent) as above, held_folder(short, above) as (name, _):
-                new = short.with_name(name)
-                try:
-                    yield new
+        with contextlib.ExitStack() as held:
+            with writing_to(to, "--to"):
+                above = held.enter_context(opened_folder(to.parent))
+                name, _ = held.enter_context(held_folder(short, above))
+            new = short.with_name(name)
+            try:
+                yield new
+                with writing_to(to, "--to"):
                     os.rename(new, to)  # onto an empty folder, never onto one that has been filled meanwhile
-                except BaseException:
-                    shutil.rmtree(new, ignore_errors=True)
-                    raise
+            except BaseException:
+                shutil.rmtree(new, ignore_errors=True)
+                raise
     except BaseException:
         for place in made:
             with contextlib.suppress(OSError):

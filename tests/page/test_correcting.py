@@ -218,6 +218,39 @@ def test_images_are_selected_by_click_with_shift_and_all_at_once(page):
     assert thumbs()[2].get_attribute("aria-label").endswith(", does not belong here")
 
 
+def test_shift_selects_a_range_only_from_an_image_of_the_same_category(page):
+    browser, _ = page
+    thumbs = lambda: every(browser, "#album .thumb")  # noqa: E731
+    shift_click = lambda at: ActionChains(browser).key_down(Keys.SHIFT).click(at).key_up(Keys.SHIFT).perform()  # noqa: E731
+    tick(browser, "novel-003")
+    open_album(browser, "novel-002")
+    click(browser, "#album [title='Select images']")
+    thumbs()[-1].click()
+    before = len(thumbs())
+    click(browser, "#album [title='Next category']")
+    assert len(thumbs()) < before
+    shift_click(thumbs()[0])
+    assert one(browser, ".selection [role=status]").text == "1 selected"
+    one(browser, "#album [title='Does not belong here']").click()
+    browser.refresh()
+    assert says(browser).startswith("2 changes: ")
+
+
+def test_a_range_goes_by_the_order_that_is_seen(page):
+    browser, _ = page
+    open_album(browser, "novel-003")
+    click(browser, "#album [title='Select images']")
+    every(browser, "#album .thumb")[0].click()
+    first = one(browser, "#album .thumb[aria-pressed=true]").get_attribute("data-image")
+    click(browser, "#album [title='Doubtful first']")
+    shown = [thumb.get_attribute("data-image") for thumb in every(browser, "#album .thumb")]
+    at = shown.index(first)
+    to = at + 2 if at + 2 < len(shown) else at - 2
+    ActionChains(browser).key_down(Keys.SHIFT).click(every(browser, "#album .thumb")[to]).key_up(Keys.SHIFT).perform()
+    pressed = {thumb.get_attribute("data-image") for thumb in every(browser, "#album .thumb[aria-pressed=true]")}
+    assert pressed == set(shown[min(at, to) : max(at, to) + 1])
+
+
 def test_all_of_it_can_be_done_with_keys(page):
     browser, _ = page
     open_album(browser, "novel-003")
@@ -316,6 +349,16 @@ def test_where_nothing_can_be_kept_the_page_warns_before_it_is_left(page, save):
     assert browser.execute_script(LEAVING) is True
 
 
+def test_of_what_was_kept_only_what_fits_is_taken(page):
+    browser, _ = page
+    tick(browser, "novel-001")
+    left = '{"done": [["tick", 0, true], ["put", [1, null], ""], ["name", 1, "owl"]], "saved": 3}'
+    browser.execute_script("localStorage.setItem(localStorage.key(0), arguments[0])", left)
+    browser.refresh()
+    assert says(browser).startswith("2 changes: ")
+    assert one(browser, "#fixes .save").text == "Save corrections"
+
+
 @pytest.mark.parametrize(
     "left", ["{", '{"done": [["put", [99999], 0]], "saved": 0}', '{"done": [["name", 0, 5]]}', "[1]"]
 )
@@ -362,6 +405,14 @@ def test_a_shortened_name_of_a_category_is_written_whole(show, save):
     browser, _ = show(n_novel=3, n_images=30, source=FOLDERS, novel=("x" * 300, "novel-002", "novel-003"))
     tick(browser, next(title for title in titles(browser) if "x" in title))
     assert set(labels_of(save()).values()) == {"x" * 300, ""}
+
+
+def test_a_shortened_name_of_a_known_category_is_written_whole(show, save):
+    browser, _ = show(n_novel=3, n_images=30, source=FOLDERS, known=("k" * 300, "dog"))
+    offered = browser.execute_script("return JSON.parse(document.getElementById('content').textContent).known.names[0]")
+    assert len(offered) < 300
+    call(browser, "novel-001", offered)
+    assert set(labels_of(save()).values()) == {"k" * 300, ""}
 
 
 def test_known_categories_of_a_mixed_pile_are_ticked_like_the_others(show, save):

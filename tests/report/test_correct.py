@@ -24,16 +24,18 @@ def content_of(run):
 
 def spelled(content):
     names = zlib.decompress(base64.b64decode(content["correct"]["spelled"])).split(b"\0")
-    n = len(content["labels"])
-    return names[:n], names[n:]
+    n, k = len(content["labels"]), len(content["known"]["names"])
+    return names[:n], names[n : n + k], names[n + k :]
 
 
 def test_names_are_given_as_they_are_on_the_disk_however_the_page_shows_them(tmp_path):
     odd = ["x" * 300, os.fsdecode(b"caf\xe9"), 'a "b",c\nd', "</script>", "=1+1"]
     name = lambda i: f"{odd[i % 5]}/{i}.png"  # noqa: E731
-    run = make_run(tmp_path / "run", name=name, novel=("n" * 300, "novel-02", "novel-03"), source=FOLDERS)
+    names = {"novel": ("n" * 300, "novel-02", "novel-03"), "known": ("k" * 300, "dog")}
+    run = make_run(tmp_path / "run", name=name, **names, source=FOLDERS)
     content = content_of(run)
-    categories, images = spelled(content)
+    categories, known, images = spelled(content)
+    assert known == [b"k" * 300, b"dog"]
     assert sorted(images) == sorted(os.fsencode(name(i)) for i in range(60))
     assert categories[:3] == [b"n" * 300, b"novel-02", b"novel-03"]
     assert len(content["images"]["names"]) == len(images)
