@@ -21,7 +21,7 @@ from newfound.files import write_json
 from newfound.plan.call import Call
 from newfound.plan.recipe import resolve_settings
 from newfound.runfolder import Run
-from newfound.runs.export import safe_name, safe_names
+from newfound.runs.export import _laid_out, safe_name, safe_names
 from newfound.runs.found import Discovery
 
 
@@ -314,3 +314,10 @@ def test_the_summary_is_json_where_asked(found, tmp_path, monkeypatch, capsys):
     _, out, _ = called(["export", found.folder, "--to", tmp_path / "sorted", "--json"], monkeypatch, capsys)
     assert json.loads(out) == {"to": str(tmp_path / "sorted"), "folders": {"novel-01": 2, "novel-02": 1}}
     assert Path(tmp_path / "sorted" / "novel-01").is_dir()
+
+
+def test_an_image_that_cannot_be_read_is_named_and_not_the_place_to_write_to(tmp_path):
+    with pytest.raises(PermissionError) as caught, _laid_out(tmp_path / "sorted"):
+        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "pile" / "a.jpg"))
+    assert caught.value.filename.endswith("a.jpg")
+    assert list(tmp_path.iterdir()) == []
