@@ -76,10 +76,15 @@ def count(
     interval = _interval(estimate, owned.error, rehearsed, mixed, most)
     if mixed:
         share = joined
+    said = [
+        *_of_known_images(share, nothing_new, mixed),
+        _how_sure(sample.n_known, rehearsed, mixed, taught),
+        *_of_other_numbers(estimate, interval, methods, most, mixed),
+    ]
     return Count(
         estimate,
         interval,
-        "; ".join(_statement(sample, estimate, interval, methods, rehearsed, share, nothing_new, mixed, most, taught)),
+        "; ".join(said),
         methods,
         tuple((int(n), round(float(c), 3)) for n, c in zip(owned.numbers, owned.clusters, strict=True)),
         rehearsed,
@@ -152,44 +157,31 @@ def _interval(estimate: int, error: float, rehearsed: tuple[Rehearsed, ...], mix
     return max(1, math.ceil(estimate - reach)), min(max(most, estimate), math.floor(estimate + reach))
 
 
-def _statement(
-    sample: Sample,
-    estimate: int,
-    interval: tuple[int, int],
-    methods: dict[str, int],
-    rehearsed: tuple[Rehearsed, ...],
-    share: float | None,
-    nothing_new: bool,
-    mixed: bool,
-    most: int,
-    taught: bool,
-) -> list[str]:
-    """How sure the estimate is."""
-    said = []
+def _of_known_images(share: float | None, nothing_new: bool, mixed: bool) -> list[str]:
     if nothing_new:
-        said.append("nearly all of the pile looks like known categories: there is probably nothing new in it")
-    elif mixed:
-        said.append(f"{share:.0%} of the pile joined known categories and was left out of the count")
+        return ["nearly all of the pile looks like known categories: there is probably nothing new in it"]
+    return [f"{share:.0%} of the pile joined known categories and was left out of the count"] if mixed else []
+
+
+def _how_sure(n_known: int, rehearsed: tuple[Rehearsed, ...], mixed: bool, taught: bool) -> str:
     if taught:
-        said.append(
-            "hardly more than a guess: these features were learned from the labels of known categories, which lie "
-            "closer together in them than others do"
-        )
-    elif rehearsed:
-        miss, tries = missed(rehearsed), ", ".join(f"{one.found} for {one.true}" for one in rehearsed)
-        how = "fairly sure" if miss <= 0.15 and not mixed else "rough" if miss <= 0.3 else "hardly more than a guess"
-        said.append(f"{how}: a rehearsal on known categories missed by {miss:.0%} ({tries})")
-    else:
-        known = "a single known category says" if sample.n_known == 1 else f"{sample.n_known} known categories say"
-        said.append(f"rough: {known} little about others, with too few images or categories for a rehearsal")
+        why = "these features were learned from the labels of known categories, which lie closer together in them"
+        return f"hardly more than a guess: {why} than others do"
+    if not rehearsed:
+        known = "a single known category says" if n_known == 1 else f"{n_known} known categories say"
+        return f"rough: {known} little about others, with too few images or categories for a rehearsal"
+    miss, tries = missed(rehearsed), ", ".join(f"{one.found} for {one.true}" for one in rehearsed)
+    how = "fairly sure" if miss <= 0.15 and not mixed else "rough" if miss <= 0.3 else "hardly more than a guess"
+    return f"{how}: a rehearsal on known categories missed by {miss:.0%} ({tries})"
+
+
+def _of_other_numbers(
+    estimate: int, interval: tuple[int, int], methods: dict[str, int], most: int, mixed: bool
+) -> list[str]:
     if estimate >= most:
         left = " that are left" if mixed else ""
-        said.append(f"there may be more than {most}: no more are looked for than one for {EACH} images{left}")
-        return said
+        return [f"there may be more than {most}: no more are looked for than one for {EACH} images{left}"]
     others = {name: number for name, number in methods.items() if name != "owned"}
-    apart = [f"{name} {n}" for name, n in others.items() if not interval[0] <= n <= interval[1]]
-    if apart:
-        said.append(f"published ways that say otherwise: {', '.join(apart)}")
-    elif others:
-        said.append("the published ways agree")
-    return said
+    if apart := [f"{name} {n}" for name, n in others.items() if not interval[0] <= n <= interval[1]]:
+        return [f"published ways that say otherwise: {', '.join(apart)}"]
+    return ["the published ways agree"] if others else []
