@@ -38,7 +38,8 @@ class Count:
         What became of known categories that played a pile; empty with fewer than four, and in features that their
         labels have taught.
     known_share : float or None
-        The share of the pile that looks as if it were of known categories; None where that cannot be told.
+        The share of the pile that looks as if it were of known categories, or of a mixed pile that joined them and was
+        left out; None where that cannot be told.
     nothing_new : bool
         Whether nearly all of the pile does.
     images : (int, int)
