@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -26,10 +25,11 @@ import torch
 
 sys.path.append(str(Path(__file__).parents[1]))
 from record import begin, write
+from unsaid import unsaid
 
 from newfound.data.cache import default_cache
 from newfound.data.cifar import read_cifar100
-from newfound.data.collection import Pool, Reading, assemble, novel_tasks
+from newfound.data.collection import Pool, Reading, assemble
 from newfound.data.digits import read_digits
 from newfound.engine.loop import Engine
 from newfound.evaluate.protocol import evaluate_mixed
@@ -68,13 +68,6 @@ def draw(whole: Reading, seed: int, pile: str, *, mixed: bool, rehearse: bool) -
     row = np.arange(len(rows))
     known_rows, pile_rows = np.split(row, [KNOWN * LABELLED])
     return assemble(pool, labelled=known_rows, unlabelled=pile_rows, n_novel=NOVEL, seed=seed, mixed=mixed)
-
-
-def unsaid(reading: Reading) -> Reading:
-    """The same mixed pile, of which nobody says that it is mixed."""
-    collection = reading.collection
-    tasks = novel_tasks(len(collection.classes), ("", collection.n_novel, collection.unlabelled))
-    return replace(reading, collection=replace(collection, tasks=tasks))
 
 
 def run_one(reading: Reading, method: str, seed: int, cache: Path | None) -> dict[str, Any]:

@@ -19,7 +19,8 @@ import torch
 
 sys.path.append(str(Path(__file__).parents[1]))
 from record import begin, write
-from run import RECIPES, RECORD, run_one, table, unsaid
+from run import RECIPES, RECORD, run_one, table
+from unsaid import unsaid
 
 from newfound.data.cache import default_cache
 from newfound.data.cifar import read_cifar10, read_cifar100

@@ -1,7 +1,8 @@
 """One run of a row, as `newfound discover` does it, becomes a record. benchmarks/tables/run.py calls this for each.
 
 Of a row with ``snapshots`` the record has confusion matrices, too, and a table beside it the maps of the features. Of a
-row with ``count`` it has how many novel categories are counted in the features that the run learned.
+row with ``count`` it has how many novel categories are counted in the features that the run learned. A row that is
+``unsaid`` has a data set of its own: the mixed pile, and nobody tells the run that it is mixed.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -16,16 +18,19 @@ from typing import Any
 import yaml
 
 sys.path.append(str(Path(__file__).parents[1]))
+sys.path.append(str(Path(__file__).parents[1] / "mixed"))
 from record import begin, write
 from rows import Job, Tables, read_tables
+from unsaid import unsaid
 
 from newfound import UserError, count_novel, discover, resume
-from newfound.data.sources import DATASETS
+from newfound.data.sources import DATASETS, DataSet
 from newfound.methods.base import require_mixed
 from newfound.plan.recipe import default_recipe, resolve_settings
 from newfound.progress import Reporter
 from newfound.report.pictures import within_unit
 from newfound.runfolder import Run
+from newfound.runs.figures import compare_mixed
 from newfound.runs.pictures import confusions, feature_maps
 
 KEPT = ("images", "figures", "seconds", "unlabelled", "earlier", "neighbours", "test")
@@ -48,9 +53,25 @@ def why_not(tables: Tables, job: Job) -> str | None:
     return None
 
 
+def without_mixed(dataset: DataSet) -> DataSet:
+    """The data set whose pile is the mixed one of that, for a run that takes all of it for novel images."""
+    return replace(dataset, read=lambda request: unsaid(dataset.read(replace(request, mixed=True))), mixed=False)
+
+
+def old_and_new(run: Run, known: list[str]) -> dict[str, Any]:
+    """The shares of right images among those of known and of novel categories in the pile of a run."""
+    rows = run.read_table("confusion.csv", ("part", "found", "truth", "images"))
+    pairs = [(row["found"], row["truth"], int(row["images"])) for row in rows if row["part"] == "unlabelled"]
+    found = [found for found, _, images in pairs for _ in range(images)]
+    return compare_mixed(True, found, [truth for _, truth, images in pairs for _ in range(images)], known)
+
+
 def run(tables: Tables, job: Job, data: Path | None, device: str, out: Path) -> dict[str, Any]:
     """The record of one run, in the folder ``out``, where it may have been begun; no path of the machine is in it."""
     name, row = tables.dataset_of(job), job.row
+    if row.unsaid:
+        DATASETS[f"{name}-unsaid"] = without_mixed(DATASETS[name])
+        name = f"{name}-unsaid"
     if (out / "settings.yaml").exists():
         found = resume(out, verbose=True)
     else:
@@ -63,7 +84,7 @@ def run(tables: Tables, job: Job, data: Path | None, device: str, out: Path) -> 
             settings=row.settings,
             snapshots=row.snapshots or None,
             backbone=row.backbone,
-            mixed=tables.datasets[row.dataset].mixed,
+            mixed=tables.datasets[row.dataset].mixed and not row.unsaid,
             seed=job.seed,
             device=device,
             verbose=True,
@@ -71,6 +92,9 @@ def run(tables: Tables, job: Job, data: Path | None, device: str, out: Path) -> 
     content = yaml.safe_load((out / "settings.yaml").read_text())
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     drawn = {"confusion": confusions(Run.open(out))} if row.snapshots else {}
+    if row.unsaid:
+        found.result["unlabelled"] |= old_and_new(Run.open(out), found.result["known"])
+        drawn["warnings"] = found.result["warnings"]
     return {
         "row": row.name,
         "method": row.method,

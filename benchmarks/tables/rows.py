@@ -61,6 +61,8 @@ class Row:
     """Epochs whose features, and whose confusion matrices, are kept beside the record, for pictures."""
     count: bool = False
     """Whether the record also has how many novel categories `newfound count --run` finds in the run's features."""
+    unsaid: bool = False
+    """Whether the run is not told that the pile of its data set is mixed."""
     of: str = ""
     figure: str = ""
     """Which figure on the way, of the row or of ``of``: "stage1" and so on; "" is what it reached in the end."""

@@ -11,12 +11,13 @@ import pytest
 import yaml
 
 from newfound import UserError, count_novel, discover
+from newfound.data.digits import read_digits
 from newfound.methods import method_names
 from newfound.plan.recipe import resolve_settings
 from newfound.report.matrix import meanings
 
 TABLES = Path(__file__).parents[2] / "benchmarks" / "tables"
-MODULES = ("rows", "run", "charts", "page", "one", "record")
+MODULES = ("rows", "run", "charts", "page", "one", "record", "unsaid")
 QUICK = {"network": "tiny", "stage1.epochs": 1}
 
 STANDS_FOR_A_RUN = """
@@ -343,6 +344,29 @@ def test_a_row_with_snapshots_keeps_what_its_pictures_need(tables, tmp_path, mon
     drawn = charts.draw_confusion(real, {"cifar10-apl-2": record})
     assert f"in the end: {record['unlabelled']['accuracy']:.1%} right".replace("%", " %") in str(drawn.drawn)
     assert charts.draw_features(real, tmp_path) is charts.draw_confusion(real, {"cifar10-apl-0": {}}) is None
+
+
+def test_an_unsaid_row_takes_the_mixed_pile_for_a_novel_one_and_has_old_and_new(tables, tmp_path, monkeypatch):
+    row = {"row": "unsaid", "label": "K", "method": "kmeans", "settings": QUICK, "unsaid": True}
+    datasets = {"digits-mixed": {"title": "Digits, mixed", "dataset": "digits", "mixed": True}}
+    content = {"datasets": datasets, "groups": {"All": [row | {"data": {"digits-mixed": {}}}]}}
+    content["queue"] = [{"digits-mixed-unsaid": [0]}]
+    (tmp_path / "rows.yaml").write_text(yaml.safe_dump(content))
+    monkeypatch.setattr(tables["run"], "commit_of_newfound", lambda: "abc123")
+    monkeypatch.setattr(sys, "argv", ["run.py", "--rows", str(tmp_path / "rows.yaml"), "--device", "cpu"])
+    assert tables["run"].main() == 0
+    record = json.loads((tmp_path / "digits-mixed-unsaid-0.json").read_text())
+    found, said = record["unlabelled"], read_digits(0, mixed=True)
+    assert found["images"] == said.collection.n_unlabelled
+    old = sum(name in said.collection.classes for name in said.answers.unlabelled)
+    right = found["old"] * old + found["new"] * (found["images"] - old)
+    assert right == pytest.approx(found["accuracy"] * found["images"])
+    assert record["warnings"] == [], "features of one epoch see nothing of the known images"
+    read = tables["rows"].read_tables(tmp_path / "rows.yaml")
+    assert (
+        tables["page"]._line(read.rows["digits-mixed-unsaid"], read, {})[-1]
+        == "`python benchmarks/tables/run.py --data ROOT --only digits-mixed-unsaid`"
+    )
 
 
 def test_a_row_of_a_mixed_pile_has_old_and_new_and_is_refused_to_methods_that_take_none(tables, tmp_path):

@@ -12,12 +12,11 @@ MIXED = Path(__file__).parents[2] / "benchmarks" / "mixed"
 
 def test_an_unsaid_pile_has_the_same_images_and_novel_categories_alone(monkeypatch):
     monkeypatch.syspath_prepend(str(MIXED))
-    monkeypatch.delitem(sys.modules, "run", raising=False)
-    import run
+    monkeypatch.delitem(sys.modules, "unsaid", raising=False)
+    from unsaid import unsaid as take_back
 
     said = read_digits(0, mixed=True)
-    unsaid = run.unsaid(said)
-    monkeypatch.delitem(sys.modules, "run")
+    unsaid = take_back(said)
     (task,), (mixed,) = unsaid.collection.tasks, said.collection.tasks
     assert (unsaid.collection.mixed, said.collection.mixed) == (False, True)
     assert np.array_equal(task.rows, mixed.rows)
