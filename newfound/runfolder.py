@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from newfound._version import __version__
-from newfound.config.mapping import brief, from_mapping, load_yaml, to_mapping
+from newfound.config.mapping import brief, cut, from_mapping, load_yaml, to_mapping
 from newfound.config.settings import Settings
 from newfound.data.cache import default_cache
 from newfound.data.collection import Collection
@@ -32,7 +32,7 @@ from newfound.files import (
     write_bytes,
     writing_to,
 )
-from newfound.methods import get_method
+from newfound.methods import get_method, method_names
 from newfound.ours import is_ours, mark
 from newfound.plan.auto import Choice
 from newfound.plan.call import Call
@@ -131,7 +131,10 @@ class Run:
                 )
             if version < FORMAT:
                 raise UserError(f"{folder} was written by an older newfound ({written}): start a new run")
-            settings = get_method(content["settings"]["method"]).Settings
+            method = str(content["settings"]["method"])
+            if method not in method_names():
+                raise UserError(f"the run {folder} is of the method {cut(method)}, which is not installed here")
+            settings = get_method(method).Settings
             call = from_mapping(Call, content["call"], str(path))
             auto = tuple(from_mapping(Choice, choice, str(path)) for choice in content.get("auto") or ())
             warnings = tuple(str(warning) for warning in content.get("warnings") or ())

@@ -1,4 +1,4 @@
-"""docs/add-a-method.md: a new method is one file and one recipe, and everything works with it."""
+"""docs/add-a-method.md: a new method is one file and one recipe in a package of its own, and all works with it."""
 
 import json
 import os
@@ -6,12 +6,13 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
-import newfound
+import pytest
 
 HERE = Path(__file__).parent
-PACKAGE = Path(newfound.__file__).parent
+PAGE = HERE.parent / "docs" / "add-a-method.md"
 
 SCRIPT = '''
 import contextlib, io, json, os, signal, sys
@@ -23,9 +24,9 @@ from PIL import Image
 import newfound
 from newfound.cli import main
 from newfound.data.digits import read_digits
-from newfound.methods.deep_cluster import Clustered
+from my_lab.deep_cluster import Clustered
 
-ROOT, found = Path(sys.argv[1]), {"package": newfound.__file__}
+ROOT, found = Path(sys.argv[1]), {}
 
 
 def call(*words):
@@ -91,24 +92,35 @@ print(json.dumps(found))
 '''
 
 
-def test_a_method_is_one_file_and_one_recipe_and_every_command_works_with_it(tmp_path):
-    lines = (HERE / "example" / "deep_cluster.py").read_text().splitlines()
-    assert len(lines) <= 60
-    shutil.copytree(PACKAGE, tmp_path / "newfound", ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(HERE / "example" / "deep_cluster.py", tmp_path / "newfound" / "methods")
-    shutil.copy(HERE / "example" / "deep-cluster.yaml", tmp_path / "newfound" / "recipes")
-    (tmp_path / "data").mkdir()
-    ran = subprocess.run(
-        [sys.executable, "-c", SCRIPT, tmp_path / "data"],
-        env=os.environ | {"PYTHONPATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")},
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-    )
+@pytest.fixture
+def lab(tmp_path):
+    """Run Python or a command where a package of another name is installed that has the method of the page."""
+    package, installed = tmp_path / "my_lab", tmp_path / "my_lab-1.0.dist-info"
+    for folder in (package, installed, tmp_path / "data"):
+        folder.mkdir()
+    (package / "__init__.py").touch()
+    for name in ("deep_cluster.py", "deep-cluster.yaml"):
+        shutil.copy(HERE / "example" / name, package)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: my-lab\nVersion: 1.0\n")
+    (said,) = re.findall(r"```toml\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
+    (points,) = tomllib.loads(said)["project"]["entry-points"].values()
+    lines = [f"{name} = {place}" for name, place in points.items()]
+    (installed / "entry_points.txt").write_text("\n".join(["[newfound.methods]", *lines]))
+    env = os.environ | {"PYTHONPATH": str(tmp_path), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+
+    def run(*words):
+        command = [sys.executable, *map(str, words)]
+        return subprocess.run(command, env=env, capture_output=True, text=True, check=False, cwd=tmp_path)
+
+    return run
+
+
+def test_a_method_is_one_file_and_one_recipe_and_every_command_works_with_it(lab, tmp_path):
+    assert len((HERE / "example" / "deep_cluster.py").read_text().splitlines()) <= 60
+    ran = lab("-c", SCRIPT, tmp_path / "data")
     assert ran.returncode == 0, ran.stderr[-3000:]
     found = json.loads(ran.stdout.splitlines()[-1])
-    assert Path(found["package"]).parent == tmp_path / "newfound"
+    assert found["methods"]["package"] == "my_lab"
     assert found["methods"]["recipes"] == ["deep-cluster"]
     assert found["methods"]["summary"].startswith("Cluster the unlabelled images before every epoch")
     assert (found["methods"]["year"], found["methods"]["recorded"]) == (2018, {})
@@ -122,8 +134,34 @@ def test_a_method_is_one_file_and_one_recipe_and_every_command_works_with_it(tmp
 
 
 def test_the_page_shows_the_method_as_it_is():
-    page = (HERE.parent / "docs" / "add-a-method.md").read_text()
+    page = PAGE.read_text()
     method = (HERE / "example" / "deep_cluster.py").read_text()
     shown = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
     assert "\n\n".join(part.strip("\n") for part in shown) == re.sub(r"\n{3,}", "\n\n", method.strip("\n"))
     assert f"a whole method of {len(method.splitlines())} lines" in page
+
+
+def test_a_method_that_is_there_twice_or_not_at_all_is_told(lab, tmp_path):
+    points, lists = tmp_path / "my_lab-1.0.dist-info" / "entry_points.txt", ("-m", "newfound", "methods")
+    assert "  from the package my_lab\n" in lab(*lists).stdout
+    for text, complaint in (
+        ("uno = my_lab.deep_cluster", "several packages have a method uno, in newfound.methods.uno and my_lab.deep_"),
+        (
+            "other = my_lab.other",
+            "an installed package says that it has a method in my_lab.other, but there is no such",
+        ),
+        ("other = gone.other", "an installed package says that it has a method in gone.other, but there is no such"),
+    ):
+        points.write_text(f"[newfound.methods]\n{text}\n")
+        told = lab(*lists)
+        assert (told.returncode, told.stderr.startswith(f"newfound: {complaint}")) == (2, True), told.stderr
+        assert lab(*lists, "iic").returncode == 0, "others can be used"
+
+
+def test_a_run_of_a_method_that_is_not_installed_is_told(lab, tmp_path):
+    words = ["--method", "deep-cluster", "--set", "stage1.epochs=1", "--dataset", "digits", "--out", tmp_path / "run"]
+    assert lab("-m", "newfound", "discover", *words).returncode == 0
+    shutil.rmtree(tmp_path / "my_lab-1.0.dist-info")
+    told = lab("-m", "newfound", "report", tmp_path / "run")
+    assert told.returncode == 2
+    assert "is of the method deep-cluster, which is not installed here" in told.stderr

@@ -19,11 +19,14 @@ def methods(
 ) -> None:
     """List the methods there are: whose they are, what they need, their accuracy on record, their recipes."""
     from newfound.config.mapping import setting_names
-    from newfound.methods import get_method, method_names, recorded, said, summary
+    from newfound.methods import get_method, method_names, package_of, recorded, said, summary
     from newfound.plan.recipe import load_recipe, recipe_names
 
     recipes: dict[str, list[str]] = {known: [] for known in ([name] if name else method_names())}
-    found = {one: {"summary": summary(one), **said(one), "recorded": recorded(one)} for one in recipes}
+    found = {
+        one: {"summary": summary(one), "package": package_of(one), **said(one), "recorded": recorded(one)}
+        for one in recipes
+    }
     for recipe in recipe_names():
         recipes.get(load_recipe(recipe)["method"], []).append(recipe)
     found = {one: {**about, "recipes": recipes[one]} for one, about in found.items()}

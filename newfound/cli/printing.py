@@ -181,7 +181,7 @@ def print_methods(found: dict[str, dict[str, Any]], in_full: bool) -> None:
         console.print(line, style=style)
 
     for name, about in found.items():
-        say(f"{name} ({about['year']}): {about['summary']}", style="bold")
+        say(f"{name} ({about['year'] or 'no year'}): {about['summary']}", style="bold")
         for line in _about(about, in_full):
             say(f"  {line}", indent="  ")
     if not in_full:
@@ -191,7 +191,8 @@ def print_methods(found: dict[str, dict[str, Any]], in_full: bool) -> None:
 def _about(about: dict[str, Any], in_full: bool) -> list[str]:
     needs = "a GPU is advised" if about["gpu"] else "needs no GPU"
     takes = ", mixed piles (--mixed)" if about["mixed"] else ""
-    lines = [about["reference"], f"learns from {', '.join(about['takes'])}{takes}; {needs}"]
+    brought = [] if about["package"] == "newfound" else [f"from the package {about['package']}"]
+    lines = [*brought, about["reference"] or "no reference", f"learns from {', '.join(about['takes'])}{takes}; {needs}"]
     figures = [_recorded(data, row, in_full) for data, row in about["recorded"].items()]
     if in_full:
         lines.append("accuracy on the unlabelled images, on record:" if figures else "no accuracy on record")

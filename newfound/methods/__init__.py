@@ -1,7 +1,8 @@
 """The methods: each module or folder here is one, and is called as its file is, with - for _.
 
 The first sentence of a method's file says what it does. ``newfound.methods.base`` says what a method has to define,
-``parts`` holds what several methods need, ``instance`` the self-supervised learners.
+``parts`` holds what several methods need, ``instance`` the self-supervised learners. Other packages that are installed
+may have methods, too: see ``GROUP``.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ import ast
 import json
 import pkgutil
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +25,9 @@ if TYPE_CHECKING:
 
 SHARED = ("base", "instance", "parts")
 """Modules here that are no methods."""
+GROUP = "newfound.methods"
+"""Entry points of other packages, NAME = MODULE: the module defines the method of that name, in a file or folder of its
+own, with its recipes beside it."""
 PAPER, WITH_BACKBONE, QUICK = "apl", "apl-features", "kmeans"
 """What is taken where nobody chose: for the paper's data sets, with a pretrained network or given features, and where
 there is neither such a network nor a GPU."""
@@ -35,8 +41,22 @@ RECORDED = Path(__file__).with_name("recorded.json")
 
 def method_names() -> list[str]:
     """The methods there are, sorted; none of them is imported for that."""
+    return sorted({*_own(), *outside()})
+
+
+def outside() -> dict[str, list[str]]:
+    """The modules of the methods of other packages, by the name of the method; several where packages disagree."""
+    found: dict[str, list[str]] = {}
+    for point in entry_points(group=GROUP):
+        if point.value not in (those := found.setdefault(point.name, [])):
+            those.append(point.value)
+    return found
+
+
+@cache
+def _own() -> frozenset[str]:
     modules = {module.name for module in pkgutil.iter_modules(__path__)}
-    return sorted(name.replace("_", "-") for name in modules.difference(SHARED))
+    return frozenset(name.replace("_", "-") for name in modules.difference(SHARED))
 
 
 def get_method(name: str) -> type[Method]:
@@ -48,6 +68,11 @@ def get_method(name: str) -> type[Method]:
         if isinstance(found, type) and issubclass(found, Method) and found.__module__.startswith(module.__name__):
             return found
     raise TypeError(f"{module.__name__} defines no Method")
+
+
+def package_of(name: str) -> str:
+    """The package that has the method."""
+    return _place(name).partition(".")[0]
 
 
 def summary(name: str) -> str:
@@ -82,16 +107,33 @@ def default_method(*, domain: str, device: str, images: int, pretrained: bool) -
     return PAPER if device == "cuda" else QUICK
 
 
+def recipe_files(name: str) -> list[Path]:
+    """The recipes that a method of another package brings: the YAML files beside it that begin with its name."""
+    try:
+        folder = _file(_place(name)).parent
+    except UserError:  # said where the method is asked for
+        return []
+    return sorted([*folder.glob(f"{name}.yaml"), *folder.glob(f"{name}-*.yaml")])
+
+
 def _place(name: str) -> str:
+    """The module of a method."""
     if name not in method_names():
         raise UserError(f"there is no method {name}{did_you_mean(name, method_names())}")
-    return f"{__name__}.{name.replace('-', '_')}"
+    places = [f"{__name__}.{name.replace('-', '_')}"] if name in _own() else []
+    places += outside().get(name, [])
+    if len(places) > 1:
+        raise UserError(f"several packages have a method {name}, in {' and '.join(places)}: remove one of them")
+    return places[0]
 
 
 def _file(place: str) -> Path:
-    spec = find_spec(place)
-    assert spec is not None
-    assert spec.origin is not None
+    try:
+        spec = find_spec(place)
+    except ModuleNotFoundError:  # of a package above it
+        spec = None
+    if spec is None or spec.origin is None:
+        raise UserError(f"an installed package says that it has a method in {place}, but there is no such module")
     return Path(spec.origin)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from newfound.config.mapping import brief, cut, from_mapping, load_yaml, override
 from newfound.config.settings import Settings
 from newfound.errors import UserError, did_you_mean, nearest
-from newfound.methods import WITH_BACKBONE, get_method, method_names
+from newfound.methods import WITH_BACKBONE, get_method, method_names, outside, recipe_files, said
 from newfound.strangers import SMALL, parse_yaml, read_small
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def backbone_changes(
 
 def takers(what: str) -> str:
     """The methods that take that, for a sentence."""
-    return " or ".join(name for name in method_names() if what in get_method(name).takes)
+    return " or ".join(name for name in method_names() if what in said(name)["takes"])
 
 
 def check_changes(settings: Any) -> dict[str, Any]:
@@ -108,13 +109,19 @@ def parse_changes(assignments: list[str]) -> dict[str, Any]:
 
 
 def recipe_names() -> list[str]:
-    """The recipes inside the package, sorted."""
+    """The recipes inside the package, and those of the methods that other packages bring, sorted."""
+    return sorted(_recipe_files())
+
+
+def _recipe_files() -> dict[str, Traversable]:
     folder = resources.files("newfound") / "recipes"
-    return sorted(p.name.removesuffix(".yaml") for p in folder.iterdir() if p.name.endswith(".yaml"))
+    found = {path.name: path for path in folder.iterdir()}
+    brought = {path.name: path for name in outside() for path in recipe_files(name)}
+    return {name.removesuffix(".yaml"): path for name, path in (brought | found).items() if name.endswith(".yaml")}
 
 
 def load_recipe(name: str) -> dict[str, Any]:
-    """The recipe of that name inside the package, or the YAML file at that path, over what its ``base`` says."""
+    """The recipe of that name, or the YAML file at that path, over what its ``base`` says."""
     mapping = _over_base(name, f"recipe {name}", ())
     if wrong := next((key for key in map(str, mapping) if key.strip().casefold() == "base"), None):
         raise UserError(f"recipe {name}: there is no setting {wrong}; did you mean base?")
@@ -130,13 +137,10 @@ def load_recipe(name: str) -> dict[str, Any]:
 
 def _over_base(name: str, where: str, above: tuple[str, ...]) -> dict[str, Any]:
     """``load_recipe`` for a recipe that those ``above`` have as their base; errors begin with ``where``."""
-    packaged = name in recipe_names()
+    packaged = _recipe_files().get(name)
     try:
         place = name if packaged else os.path.realpath(name)
-        if packaged:
-            text = (resources.files("newfound") / "recipes" / f"{name}.yaml").read_text(encoding="utf-8")
-        else:
-            text = read_small(Path(name), SMALL).decode("utf-8")
+        text = packaged.read_text(encoding="utf-8") if packaged else read_small(Path(name), SMALL).decode("utf-8")
     except (OSError, ValueError):  # there is none, or it is no text, or its name has a null in it
         meant = did_you_mean(os.path.basename(name).removesuffix(".yaml"), recipe_names())
         found = f"there is no recipe {name}, nor a readable file of that name{meant}"
