@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from newfound.estimator.apl import APL
     from newfound.estimator.discoverer import Discoverer
     from newfound.estimator.saved import load
+    from newfound.runs.compare import Comparison, compare
     from newfound.runs.counting import count_novel
     from newfound.runs.discovery import discover, resume
     from newfound.runs.found import Discovery
@@ -23,10 +24,12 @@ set_up()
 
 _PLACES = {
     "APL": "newfound.estimator.apl",
+    "Comparison": "newfound.runs.compare",
     "Count": "newfound.count.result",
     "Discoverer": "newfound.estimator.discoverer",
     "Discovery": "newfound.runs.found",
     "UserError": "newfound.errors",
+    "compare": "newfound.runs.compare",
     "count_novel": "newfound.runs.counting",
     "discover": "newfound.runs.discovery",
     "grow": "newfound.runs.grow",
@@ -36,11 +39,13 @@ _PLACES = {
 
 __all__ = [
     "APL",
+    "Comparison",
     "Count",
     "Discoverer",
     "Discovery",
     "UserError",
     "__version__",
+    "compare",
     "count_novel",
     "discover",
     "grow",

@@ -94,7 +94,6 @@ def run(tables: Tables, job: Job, data: Path | None, device: str, out: Path) -> 
     drawn = {"confusion": confusions(Run.open(out))} if row.snapshots else {}
     if row.unsaid:
         found.result["unlabelled"] |= old_and_new(Run.open(out), found.result["known"])
-        drawn["warnings"] = found.result["warnings"]
     return {
         "row": row.name,
         "method": row.method,

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from newfound.count.result import Count
     from newfound.model.onnx import Written
     from newfound.runs.cache import Kept
+    from newfound.runs.compare import Comparison
     from newfound.runs.found import Discovery
 
 WAYS = {
@@ -25,6 +26,21 @@ WAYS = {
     "shift": "mean shift and Ward's tree",
 }
 """What ways to the number of categories are called."""
+HEADS = {
+    "accuracy": "accuracy",
+    "nmi": "NMI",
+    "ari": "ARI",
+    "old": "old",
+    "new": "new",
+    "test_old": "test old",
+    "test_new": "test new",
+    "test_all": "test all",
+    "stability": "stability",
+    "minutes": "minutes",
+}
+"""What the figures of a comparison are called, in the order of its columns."""
+MOST_COLUMNS = 16
+"""Runs whose agreement is printed."""
 MOST_LINES = 20
 """Categories that are printed one by one."""
 
@@ -167,6 +183,61 @@ def print_figures(figures: dict[str, Any]) -> None:
         for protocol, values in figures["test"].items():
             shares = "  ".join(f"{k} {v:.1%}" if v is not None else f"{k} -" for k, v in values.items())
             write(f"test images, {protocol}: {shares}\n")
+
+
+def print_comparison(found: Comparison, as_json: bool) -> None:
+    """Runs side by side, means over seeds, and how far the runs agree."""
+    if as_json:
+        write_json(found.to_mapping())
+        return
+    figures = [name for name in HEADS if any(name in run for run in found.runs)]
+    data = ["data"] if len({run["data"] for run in found.runs}) > 1 else []
+    heads = [HEADS[name] for name in figures]
+    rows = [["", "run", "method", *data, "seed", *heads, "settings"]]
+    for number, run in enumerate(found.runs, 1):
+        values = [_figure(name, run.get(name)) for name in figures]
+        settings = _settings(run["settings"]) if run["finished"] else "not finished"
+        about = [run["run"], run["method"], *(run[name] for name in data), str(run["seed"])]
+        rows.append([str(number), *about, *values, settings])
+    write_aligned(rows)
+    if any(len(mean["seeds"]) > 1 for mean in found.means):
+        write("\nmean ± standard deviation over seeds\n")
+        rows = [["method", *data, "seeds", *heads, "settings"]]
+        for mean in found.means:
+            values = [_figure(name, **mean.get(name, {})) for name in figures]
+            about = [mean["method"], *(mean[name] for name in data), str(len(mean["seeds"]))]
+            rows.append([*about, *values, _settings(mean["settings"])])
+        write_aligned(rows)
+    agreement = found.agreement
+    shared = [i for i, row in enumerate(agreement) if (row >= 0).sum() > 1]
+    if len(shared) > MOST_COLUMNS:
+        write(f"\n{len(shared)} runs have the same pile: --json has how far they agree\n")
+    elif shared:
+        write("\nshare of images in matching categories\n")
+        cells = [[f"{agreement[i, j]:.1%}" if agreement[i, j] >= 0 else "" for j in shared] for i in shared]
+        numbers = [str(i + 1) for i in shared]
+        write_aligned([["", *numbers], *([number, *row] for number, row in zip(numbers, cells, strict=True))])
+
+
+def _figure(name: str, mean: float | None = None, deviation: float | None = None) -> str:
+    if mean is None:
+        return ""
+    form = ".1f" if name == "minutes" else ".3f" if name in ("nmi", "ari", "stability") else ".1%"
+    if deviation is None:
+        return f"{mean:{form}}"
+    return f"{mean:{form}} ± {deviation:{form}}".replace("% ", " ")
+
+
+def _settings(settings: dict[str, Any]) -> str:
+    return " ".join(f"{name}={value}" for name, value in settings.items())
+
+
+def write_aligned(rows: list[list[str]]) -> None:
+    """Rows of cells, of which all but the last are as wide as the widest of their column."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)]
+        write("  ".join([*cells, row[-1]]).rstrip() + "\n")
 
 
 def print_methods(found: dict[str, dict[str, Any]], in_full: bool) -> None:

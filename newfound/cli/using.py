@@ -10,6 +10,7 @@ import typer
 from newfound.cli.app import option, to_the_end
 from newfound.cli.options import HOW, IMAGES, OUTPUT, Device, Json, Link, Quiet, RunFolder, app
 from newfound.cli.printing import (
+    print_comparison,
     print_figures,
     print_folders,
     print_summary,
@@ -38,6 +39,21 @@ def evaluate(
         write_json(figures)
     else:
         print_figures(figures)
+
+
+@app.command(example="newfound compare runs/ --out table.csv")
+def compare(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUNS", help="Run folders, or folders of run folders.")],
+    out: Annotated[Path | None, option(OUTPUT, "A CSV file to write, with a line for each run.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Put runs side by side: figures, settings that differ, means over seeds, how far they agree."""
+    from newfound.runs.compare import compare as side_by_side
+
+    found = side_by_side(runs)
+    if out:
+        found.write(out)
+    print_comparison(found, as_json)
 
 
 @app.command(example="newfound predict run/ new-images/ --to sorted/ --reject 0.05")

@@ -8,7 +8,19 @@ import pandas as pd
 import torch
 
 import newfound
-from newfound import APL, Count, Discoverer, Discovery, UserError, count_novel, discover, load, resume
+from newfound import (
+    APL,
+    Comparison,
+    Count,
+    Discoverer,
+    Discovery,
+    UserError,
+    compare,
+    count_novel,
+    discover,
+    load,
+    resume,
+)
 
 
 def find(known: Path, pile: Path) -> None:
@@ -21,6 +33,8 @@ def find(known: Path, pile: Path) -> None:
     assert_type(found.export("sorted", link="symlink"), dict[str, int])
     assert_type(resume("run"), Discovery)
     assert_type(discover(known, pile, n_novel="auto", out="again"), Discovery)
+    assert_type(compare([found, "again"]), Comparison)
+    assert_type(compare("runs").to_frame(), pd.DataFrame)
     assert_type(count_novel(known, pile), Count)
     assert_type(count_novel(run="run").interval, tuple[int, int])
 
