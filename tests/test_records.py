@@ -120,18 +120,23 @@ def test_the_discussion_of_the_results_fits_the_records(tables):
     learners = ("simclr", "moco", "mocov2")
     assert all(said(f"cifar10-{name} over cifar10-{name} published") > 3 for name in learners)
     assert 0 < said("cifar10-apl-short over cifar10-apl-no-instdis") < 3
+    assert said("cifar10-apl-no-instdis over cifar10-apl-no-catdis") > 3
+    assert said("cifar10-apl-no-instdis seeds") == said("cifar10-apl-short seeds") == 2
     assert said("cifar100-apl over cifar100-apl published") < -3
     one = ["cifar100-apl", "cifar100-uno", "cifar100-kmeans", "omniglot-apl", "omniglot-kmeans", "cifar10-iic"]
     one += ["cifar10-autonovel", "cifar100-iic", *(f"cifar10-{name}" for name in learners)]
-    one += [f"cifar10-apl-{name}" for name in ("simclr", "moco", "short", "no-instdis")]
+    one += [f"cifar10-apl-{name}" for name in ("simclr", "moco", "no-catdis")]
     assert [said(f"{name} seeds") for name in one] == [1] * len(one)
     own = [row for row in rows.rows.values() if not row.of and tables.of_row(row, rows, records)]
     others = ("apl", "kmeans", "autonovel", "uno", "iic", "apl-features", "simgcd")
     assert {row.method for row in own} == {*others, *learners}
     assert said("cifar10-apl-features - cifar10-apl published") > -1
     assert {row.name for row in own if row.settings} == {
-        f"cifar10-apl-{name}" for name in ("simclr", "moco", "short", "no-instdis")
+        f"cifar10-apl-{name}" for name in ("simclr", "moco", "short", "no-instdis", "no-catdis")
     }
+    for data, told in (("cifar10", 4), ("cifar100", 30)):
+        assert said(f"{data}-mixed-uno over {data}-mixed-uno-unsaid") > told
+    assert said("cifar10-mixed-uno unlabelled new") + 30 < said("cifar10-mixed-uno task-aware new")
     assert not [row.name for row in own if row.dataset == "imagenet"]
 
 
@@ -282,6 +287,16 @@ def test_the_page_on_the_number_of_categories_has_the_table_of_its_record(monkey
         {"methods": dict.fromkeys(ways, n), "true": t, "interval": [1, 2]} for n, t in ((11, 10), (22, 20), (23, 20))
     ]
     assert run.summary(off)["ways"]["owned"]["within_10"] == 2, "a tenth is within a tenth"
+
+
+def test_the_page_of_mixed_piles_has_the_runs_with_a_network_of_their_own(tables):
+    text, records = (ROOT / "docs" / "mixed.md").read_text(), tables.read_records(tables.HERE)
+    for data, title in (("cifar10", "CIFAR-10"), ("cifar100", "CIFAR-100")):
+        for way, row in (("--mixed", "uno"), ("without", "uno-unsaid")):
+            found = records[f"{data}-mixed-{row}-0"]["unlabelled"]
+            figures = " | ".join(f"{found[part]:.1%}" for part in ("old", "new", "accuracy"))
+            assert f"| {title}, uno | {way} | {figures} |\n" in text
+    assert f"{records['cifar10-mixed-uno-0']['test']['task-aware']['new']:.1%}".replace("%", " %") in text
 
 
 def test_the_page_of_mixed_piles_has_the_table_of_its_record(monkeypatch):

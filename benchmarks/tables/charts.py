@@ -74,8 +74,8 @@ STRIP = 366.0
 
 def against_minutes(tables: Tables, records: Records) -> Drawing:
     """Accuracy on the unlabelled images against the minutes of a run, a panel for each data set on which a run
-    was timed."""
-    found = {name: marks(name, tables, records) for name in tables.datasets}
+    was timed. Mixed piles are another task, with figures of others' networks beside ours."""
+    found = {name: marks(name, tables, records) for name, of in tables.datasets.items() if not of.mixed}
     shown = [name for name, several in found.items() if any(mark.minutes for mark in several)]
     rows = -(-len(shown) // 2)
     drawing = Drawing(2 * PANEL[0] + GAP + 20, HEAD + rows * (PANEL[1] + GAP))

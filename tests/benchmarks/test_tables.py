@@ -497,6 +497,8 @@ def test_a_system_is_drawn_with_what_it_reached_and_what_was_published(tables, t
     drawing = tables["charts"].against_minutes(found, records)
     words = [shape[2] for shape in drawing.drawn if shape[0] == "text"]
     assert {"Digits", "a", "b", "c"} <= set(words)
+    mixed = replace(found, datasets={"digits": replace(found.datasets["digits"], mixed=True)})
+    assert "Digits" not in [shape[2] for shape in tables["charts"].against_minutes(mixed, records).drawn]
     more = tables["charts"].against_minutes(found, records | {"digits-d-0": made})
     assert more.digest() != drawing.digest()
 
