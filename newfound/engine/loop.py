@@ -60,6 +60,8 @@ class Engine:
     """What to do instead where a stage turns out to take long; "" says nothing."""
     seconds: dict[str, float] = field(default_factory=dict)
     """Time spent in each stage, earlier stretches of a resumed run included."""
+    earlier: float = 0.0
+    """Seconds of training in those earlier stretches."""
     metrics_end: int = 0
     """Length of the metrics that belong to the newest checkpoint reached so far."""
 
@@ -300,6 +302,7 @@ class Training:
         self.done = found.step
         self.t.fill_(found.step)
         self.earlier = found.state["seconds"]
+        self.engine.earlier += self.earlier
         self.engine.metrics_end = found.state["metrics_bytes"]
         if self.done < self.total:  # after a finished stage come the lines of the next ones
             self.engine.rewind_metrics(self.engine.metrics_end)

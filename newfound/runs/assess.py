@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,15 +54,34 @@ def _against_file(run: Run, answers: Path, reporter: Reporter) -> dict[str, Any]
     rows = run.read_assignments()
     truth = read_answers(answers, tuple(row["image"] for row in rows), reporter)
     found = [row["category"] for row in rows]
-    known = run.read_result()["known"]
+    known, mixed = run.read_result()["known"], run.call.source.mixed
+    if mixed:
+        _tell_unseen(known, truth, answers, reporter)
 
     def compare(found: list[str]) -> dict[str, Any]:
-        return evaluate_unlabelled(found, truth) | compare_mixed(run.call.source.mixed, found, truth, known)
+        return evaluate_unlabelled(found, truth) | compare_mixed(mixed, found, truth, known)
 
     figures: dict[str, Any] = {"unlabelled": compare(found)}
     if all(row.get("plain") for row in rows):
         figures["earlier"] = {"plain": compare([row["plain"] for row in rows])}
     return figures | {"confusion": {"unlabelled": count_pairs(found, truth)}}
+
+
+def _tell_unseen(known: Sequence[str], truth: Sequence[str | None], answers: Path, reporter: Reporter) -> None:
+    """Old images are those whose true category is a known one, by its name: say so where names may be others."""
+    unseen = [name for name in known if name not in truth]
+    some = ", ".join(map(repr, unseen[:3])) + (" and others" if len(unseen) > 3 else "")
+    table = repr(str(answers))
+    if unseen and len(unseen) == len(known):
+        reporter.warn(
+            f"{table} has none of the known categories ({some}), so every image counts as novel: write known "
+            "categories in it as they are called in the run"
+        )
+    elif unseen:
+        reporter.say(
+            f"{table} has no image of the known categories {some}: if it calls them otherwise, their images count as "
+            "novel"
+        )
 
 
 def _against_data_set(run: Run, device: str, reporter: Reporter) -> dict[str, Any]:

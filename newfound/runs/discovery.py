@@ -333,7 +333,7 @@ def execute(run: Run, reading: Reading, reporter: Reporter, advice: str = "") ->
         run.write_confusion(result.pop("confusion"))
     if kept:
         complete(run, kept, reading, reporter)
-    result["seconds"]["since_start"] = round(monotonic() - began, 3)
+    result["seconds"]["since_start"] = round(engine.earlier + monotonic() - began, 3)
     if not isinstance(reading.collection.train, VectorStore):
         sheet = contact_sheet(reading.collection, outcome.assignments, outcome.confidence)
         with new_file(run.folder / "categories.png") as file:

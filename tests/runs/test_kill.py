@@ -78,7 +78,8 @@ def test_a_killed_run_resumes_bit_for_bit(tmp_path, method, threads, epochs, kil
         process.kill()
         process.wait()
     assert not (run / "result.json").exists(), "the run was over before the last kill"
-    newfound.resume(run)
+    seconds = newfound.resume(run).result["seconds"]
+    assert seconds.pop("since_start") >= sum(seconds.values()), "what was trained before counts"
     expected, got = contents(tmp_path / "whole"), contents(run)
     assert got.keys() == expected.keys()
     assert [name for name in expected if got[name] != expected[name]] == []

@@ -2,6 +2,7 @@
 such."""
 
 import csv
+import shutil
 import sys
 
 import numpy as np
@@ -72,6 +73,29 @@ def test_evaluate_tells_old_and_new(found, folder, monkeypatch, capsys):
     assert result["old"] > 0.7
     with open(found.folder / "confusion.csv") as file:
         assert {row["found"] for row in csv.DictReader(file)} >= {"d0", "novel-01"}
+
+
+@pytest.mark.parametrize(
+    ("renamed", "told"),
+    [
+        ("d02468", "has none of the known categories ('d0', 'd2', 'd4' and others), so every image counts as novel"),
+        ("d04", "has no image of the known categories 'd0', 'd4': if it calls them otherwise, their images count as n"),
+        ("", ""),
+    ],
+)
+def test_known_categories_that_the_answers_do_not_name_are_told(
+    found, folder, tmp_path, monkeypatch, capsys, renamed, told
+):
+    text, table = (folder / "truth.csv").read_text(), tmp_path / "table.csv"
+    for digit in renamed[1:]:
+        text = text.replace(f",d{digit}\n", f",digit {digit}\n")
+    table.write_text(text)
+    shutil.copytree(found.folder, tmp_path / "run")
+    monkeypatch.setattr(sys, "argv", ["newfound", "evaluate", str(tmp_path / "run"), "--answers", str(table)])
+    assert cli.status() == 0
+    assert told in capsys.readouterr().err
+    old = Run.open(tmp_path / "run").read_result()["unlabelled"]["old"]
+    assert (old is None) == (renamed == "d02468")
 
 
 def test_the_model_predicts_the_same_categories(found, folder):
