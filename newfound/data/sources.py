@@ -10,7 +10,7 @@ from typing import Any
 
 from newfound.data.collection import Reading
 from newfound.data.digits import read_digits, read_digits_rehearsal
-from newfound.data.tasks import only_task
+from newfound.data.tasks import only_task, with_novel
 from newfound.errors import UserError, did_you_mean
 from newfound.progress import Reporter
 
@@ -178,7 +178,7 @@ class Source:
     another one, ``known``, the list of what that one knew and found, and ``unlabelled``.
 
     ``data`` is the folder that the data set's files are in; one without files needs none.
-    ``n_novel`` is how many categories to look for; a data set knows it by itself.
+    ``n_novel`` is how many categories to look for; a data set knows it by itself, and can be given another number.
     """
 
     dataset: str | None = None
@@ -229,8 +229,6 @@ class Source:
             raise UserError(f"--mixed: the data set {self.dataset} has no mixed pile; those that have: {those}")
         if self.dataset is not None and not self.data and (get := DATASETS[self.dataset].get):
             raise UserError(f"the data set {self.dataset} is read from files: give --data ROOT; {get}")
-        if self.dataset is not None and self.n_novel is not None:
-            raise UserError(f"the data set {self.dataset} says how many categories to look for: leave --novel out")
         if self.dataset is None and self.n_novel is None:
             raise UserError("say with --novel how many categories to look for; --novel auto estimates it")
         if self.n_novel is not None and self.n_novel < 1:
@@ -291,7 +289,8 @@ class Source:
         if self.dataset is not None:
             root = Path(self.data) if self.data else None
             reading = DATASETS[self.dataset].read(replace(request, root=root, mixed=self.mixed))
-            return reading if self.task is None else only_task(reading, self.task)
+            reading = reading if self.task is None else only_task(reading, self.task)
+            return reading if self.n_novel is None else with_novel(reading, self.n_novel)
         assert self.unlabelled
         assert self.n_novel
         if self.known:

@@ -1,4 +1,4 @@
-"""One task of a collection by itself."""
+"""One task of a collection by itself, and with another number of novel categories."""
 
 from __future__ import annotations
 
@@ -31,3 +31,16 @@ def only_task(reading: Reading, name: str) -> Reading:
     if answers is not None and answers.unlabelled is not None:
         answers = replace(answers, unlabelled=tuple(answers.unlabelled[i - first] for i in rows))
     return replace(reading, collection=one, names=replace(reading.names, unlabelled=names_of), answers=answers)
+
+
+def with_novel(reading: Reading, n_novel: int) -> Reading:
+    """The same images, among which ``n_novel`` categories are looked for."""
+    collection = reading.collection
+    if len(collection.tasks) > 1:
+        raise UserError(
+            f"the data set has {len(collection.tasks)} tasks, each with a number of categories of its own: leave "
+            "--novel out, or choose one with --task"
+        )
+    (task,) = collection.tasks
+    tasks = novel_tasks(len(collection.classes), (task.name, n_novel, task.rows), mixed=collection.mixed)
+    return replace(reading, collection=replace(collection, tasks=tasks))

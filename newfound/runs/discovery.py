@@ -95,7 +95,8 @@ def discover(
     tree of images. Instead of both, ``dataset`` names a data set, whose files are in ``data``; ``task`` takes one of
     its tasks, such as an alphabet of OmniGlot. ``settings`` maps dotted names to values, such as {"stage1.epochs": 50},
     and goes over the ``recipe``. ``n_novel`` "auto" estimates the number from features of a pretrained network
-    (docs/count.md). Decoded images are kept in ``cache``, by default the user's cache folder.
+    (docs/count.md); a data set says its own number, and can be given another. Decoded images are kept in ``cache``, by
+    default the user's cache folder.
 
     ``backbone`` names a network that others have trained, such as "efficientnet-lite0", or a file of weights
     (of the architecture ``backbone_arch``, by default recognised), or timm:NAME. Or ``features``, an .npy file

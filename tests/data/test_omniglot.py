@@ -12,8 +12,9 @@ from PIL import Image
 from reference.publishers import write_omniglot
 
 from newfound.data import omniglot
+from newfound.data.digits import read_digits
 from newfound.data.omniglot import REHEARSED, Layout, list_drawings, read_omniglot, read_omniglot_rehearsal
-from newfound.data.tasks import only_task
+from newfound.data.tasks import only_task, with_novel
 from newfound.errors import UserError
 from newfound.progress import Reporter
 
@@ -258,3 +259,19 @@ def test_one_task_can_be_taken_by_itself(untouched):
     assert {answer.split("/")[0] for answer in one.answers.unlabelled} == {task.name}
     with pytest.raises(UserError, match="there is no such task; there are: Angelic, Old_Church"):
         only_task(whole, "Klingon")
+
+
+def test_another_number_of_categories_can_be_looked_for_in_one_task(untouched):
+    whole = read(untouched)
+    one = only_task(whole, whole.collection.tasks[1].name)
+    known = len(one.collection.classes)
+    (task,) = with_novel(one, 7).collection.tasks
+    assert task.candidates.tolist() == list(range(known, known + 7))
+    assert np.array_equal(task.rows, one.collection.tasks[0].rows)
+    with pytest.raises(UserError, match="has 2 tasks, each with a number of categories of its own: leave n_novel out"):
+        with_novel(whole, 7)
+
+
+def test_another_number_in_a_mixed_pile_goes_beside_the_known_categories():
+    (task,) = with_novel(read_digits(0, mixed=True), 8).collection.tasks
+    assert task.candidates.tolist() == list(range(5 + 8))
