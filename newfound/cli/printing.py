@@ -100,7 +100,7 @@ def print_count(found: Count, as_json: bool) -> None:
         write_json(found.to_mapping())
         return
     low, high = found.interval
-    write(f"novel categories: {found.estimate} (probably {low} to {high})\n")
+    write(f"novel categories: {found.estimate} ({found.likely} {low} to {high})\n")
     write(f"{found.statement}\n")
     for name, figure in found.methods.items():
         write(f"{WAYS[name]}: {figure}\n")

@@ -68,6 +68,7 @@ def predict(
         list[Path] | None,
         option(HOW, "For --reject: images of the run's categories that it was not trained on."),
     ] = None,
+    ids: Annotated[Path | None, option(IMAGES, "Of features: the names of their rows, one a line.")] = None,
     device: Device = "auto",
     out: Annotated[Path | None, option(OUTPUT, "A CSV file to write, instead of standard output.")] = None,
     probabilities: Annotated[bool, option(OUTPUT, "A column for every category.", "--probabilities")] = False,
@@ -86,6 +87,8 @@ def predict(
         paths, others = read_paths(images), read_paths(calibrate or ())
         if out and out.resolve().is_relative_to(run.resolve()):
             raise UserError(f"--out {out} lies in the run, whose files are its own: choose another place")
+        if out and ids and out.resolve() == ids.resolve():
+            raise UserError(f"--out {out} is the file of --ids: choose another place")
         if to:
             check_target(to, [*paths, *others, run], link)
         elif link:
@@ -93,7 +96,7 @@ def predict(
         predictor = Predictor(run, device=device, reporter=Reporter(quiet), reject=reject, calibrate=others)
         if to and not predictor.takes_images:
             raise UserError("--to is for images, and this run was made of features: leave it out")
-        found = predictor.predict(paths)
+        found = predictor.predict(paths, ids)
         if to:
             made = list(found)
             folders = export_predictions(made, [*paths, *others, run], to, link=link, reporter=Reporter(quiet))

@@ -28,4 +28,4 @@ def to_look_for(found: Count) -> int:
 
 def choice_of(found: Count) -> Choice:
     low, high = found.interval
-    return Choice("novel", str(found.estimate), f"probably {low} to {high}; {found.statement}")
+    return Choice("novel", str(found.estimate), f"{found.likely} {low} to {high}; {found.statement}")

@@ -12,7 +12,7 @@ from torch import Tensor
 from newfound.count.known import outside_known, within_known
 from newfound.count.owned import Owned, by_owned
 from newfound.count.published import by_accuracy, by_probes, by_shift
-from newfound.count.result import Count, Rehearsed
+from newfound.count.result import GUESS, Count, Rehearsed
 from newfound.count.sample import Sample, limited
 from newfound.errors import UserError
 from newfound.progress import Reporter
@@ -166,12 +166,12 @@ def _of_known_images(share: float | None, nothing_new: bool, mixed: bool) -> lis
 def _how_sure(n_known: int, rehearsed: tuple[Rehearsed, ...], mixed: bool, taught: bool) -> str:
     if taught:
         why = "these features were learned from the labels of known categories, which lie closer together in them"
-        return f"hardly more than a guess: {why} than others do"
+        return f"{GUESS}: {why} than others do"
     if not rehearsed:
         known = "a single known category says" if n_known == 1 else f"{n_known} known categories say"
         return f"rough: {known} little about others, with too few images or categories for a rehearsal"
     miss, tries = missed(rehearsed), ", ".join(f"{one.found} for {one.true}" for one in rehearsed)
-    how = "fairly sure" if miss <= 0.15 and not mixed else "rough" if miss <= 0.3 else "hardly more than a guess"
+    how = "fairly sure" if miss <= 0.15 and not mixed else "rough" if miss <= 0.3 else GUESS
     return f"{how}: a rehearsal on known categories missed by {miss:.0%} ({tries})"
 
 

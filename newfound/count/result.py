@@ -16,6 +16,10 @@ class Rehearsed:
     found: int
 
 
+GUESS = "hardly more than a guess"
+"""How the statement of a number begins that is little to go by."""
+
+
 @dataclass(frozen=True)
 class Count:
     """How many novel categories a pile has, by an estimate.
@@ -55,6 +59,11 @@ class Count:
     known_share: float | None
     nothing_new: bool
     images: tuple[int, int]
+
+    @property
+    def likely(self) -> str:
+        """Of the interval: "probably", or "perhaps" where the number is a guess."""
+        return "perhaps" if self.statement.startswith(GUESS) else "probably"
 
     def to_mapping(self) -> dict[str, Any]:
         """Plain values, as JSON has them."""

@@ -40,7 +40,7 @@ def read_embeddings(
     those that are the same as a known one are ``skipped``. ``mixed`` says that they may be of known categories.
     """
     vectors = read_vectors(features)
-    names = _read_ids(ids, len(vectors)) if ids else [str(row) for row in range(len(vectors))]
+    names = read_ids(ids, len(vectors)) if ids else [str(row) for row in range(len(vectors))]
     place = {name: row for row, name in enumerate(names)}
     categories: list[str | None] = [None] * len(names)
     for name, row in read_table(labels).items():
@@ -102,7 +102,7 @@ def check_vectors(content: np.ndarray, where: str) -> np.ndarray:
     return vectors
 
 
-def _read_ids(path: Path, n: int) -> list[str]:
+def read_ids(path: Path, n: int) -> list[str]:
     """The names of n rows: the column "image" of a CSV file that has one, otherwise a name a line."""
     text = read_text(path, "the ids")
     lines = [line for line in text.splitlines() if line.strip()]

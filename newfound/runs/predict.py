@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import sys
 from collections import Counter
@@ -15,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from newfound.data.embeddings import read_vectors
+from newfound.data.embeddings import read_ids, read_vectors
 from newfound.data.folder import list_images
 from newfound.data.parallel import block_within, decode_blocks
 from newfound.data.store import ImageStore
@@ -78,9 +79,10 @@ class Predictor:
         """Whether the model was made of images; of features otherwise."""
         return self.model.encoder.network != "features"
 
-    def predict(self, paths: Sequence[Path]) -> Iterator[Prediction]:
-        """A prediction for every readable image among files and folders, in the order given, as they are made."""
-        for names, judged in self._judge(paths):
+    def predict(self, paths: Sequence[Path], ids: Path | None = None) -> Iterator[Prediction]:
+        """A prediction for every readable image among files and folders, in the order given, as they are made. ``ids``
+        names the rows of features in their place."""
+        for names, judged in self._judge(paths, ids):
             probabilities = judged[:, :-1].softmax(1)
             sure, best = probabilities.max(1)
             found = zip(
@@ -103,9 +105,11 @@ class Predictor:
     def _calibrate(self, paths: Sequence[Path]) -> None:
         calibrate(self.model, torch.cat([judged for _, judged in self._judge(paths)]))
 
-    def _judge(self, paths: Sequence[Path]) -> Iterator[tuple[list[str], Tensor]]:
+    def _judge(self, paths: Sequence[Path], ids: Path | None = None) -> Iterator[tuple[list[str], Tensor]]:
         """Names of some images and what the model says of them, [n, classes + 1]; only some are in memory at a time."""
-        read = self._images(paths) if self.takes_images else _given_features(self.model, paths)
+        if ids and self.takes_images:
+            raise UserError("--ids names the rows of features, and this run was made of images: leave it out")
+        read = self._images(paths) if self.takes_images else _given_features(self.model, paths, ids)
         for names, images in read:
             judged = self._judge_images(images).cpu()
             if not judged.isfinite().all():  # finite weights may be so large that what they make is not
@@ -223,13 +227,16 @@ def as_mapping(one: Prediction, classes: Sequence[str] | None) -> dict[str, Any]
     return mapping
 
 
-def _given_features(model: Model, paths: Sequence[Path]) -> Iterator[tuple[list[str], ImageStore]]:
-    """The rows of .npy files of features, called FILE:ROW from row 0; all files are looked at first."""
-    tables = [(path, _vectors(model, path)) for path in paths]
-    for path, table in tables:
+def _given_features(model: Model, paths: Sequence[Path], ids: Path | None) -> Iterator[tuple[list[str], ImageStore]]:
+    """The rows of .npy files of features, called as ``ids`` names them, or FILE:ROW from row 0; all files are looked at
+    first."""
+    tables = [_vectors(model, path) for path in paths]
+    called = [f"{path}:{row}" for path, table in zip(paths, tables, strict=True) for row in range(len(table))]
+    names = iter(read_ids(ids, len(called)) if ids else called)
+    for table in tables:
         for first in range(0, len(table), BLOCK):
             some = table[first : first + BLOCK]
-            yield [f"{path}:{first + row}" for row in range(len(some))], VectorStore(some)
+            yield list(itertools.islice(names, len(some))), VectorStore(some)
 
 
 def _vectors(model: Model, path: Path) -> np.ndarray:

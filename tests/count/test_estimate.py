@@ -30,6 +30,8 @@ def test_features_that_the_labels_have_taught_say_nothing_by_a_rehearsal():
     assert taught.rehearsed == ()
     assert taught.interval == (5, 7), "30 % of 6"
     assert taught.statement.startswith("hardly more than a guess: these features were learned from the labels")
+    assert (free.likely, taught.likely) == ("probably", "perhaps")
+    assert choice_of(taught).why.startswith("perhaps 5 to 7; hardly more than a guess")
 
 
 def test_the_same_seed_gives_the_same_count():

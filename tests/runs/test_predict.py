@@ -93,6 +93,22 @@ def test_the_images_held_out_are_counted_and_were_not_trained_on(digits):
     assert len(load_model(digits / "run" / "model").strangeness.held_out) == 33
 
 
+def test_rows_of_features_can_have_names(digits, tmp_path, monkeypatch, capsys):
+    ids, files = tmp_path / "ids.txt", [digits / "seven.npy", digits / "others.npy"]
+    n = sum(len(np.load(file)) for file in files)
+    ids.write_text("".join(f"photos/{i}.jpg\n" for i in range(n)))
+    words = ["predict", digits / "run", *files, "--json", "--quiet"]
+    plain, named = (json.loads(called(some, monkeypatch, capsys)[1]) for some in (words, [*words, "--ids", ids]))
+    assert [row["image"] for row in named] == [f"photos/{i}.jpg" for i in range(n)]
+    assert plain[0]["image"] == f"{files[0]}:0"
+    assert [row["category"] for row in named] == [row["category"] for row in plain]
+    status, _, err = called([*words[:3], "--ids", ids], monkeypatch, capsys)
+    assert status == 2
+    assert f"names {n:,} images, and there are features of" in err
+    status, _, err = called([*words, "--ids", ids, "--out", ids], monkeypatch, capsys)
+    assert (status, "is the file of --ids" in err) == (2, True)
+
+
 def test_python_rejects_as_the_command_does(digits, monkeypatch, capsys):
     seven = np.load(digits / "seven.npy")
     model = newfound.load(digits / "run")
@@ -224,6 +240,12 @@ def test_what_is_no_plain_file_is_never_replaced(run, folders, monkeypatch, caps
     assert status == 2
     assert "is no plain file: name the CSV file to write" in " ".join(said.split())
     assert (tmp_path / "pipe").is_fifo()
+
+
+def test_names_of_rows_are_for_features(run, folders, tmp_path, monkeypatch, capsys):
+    (tmp_path / "ids.txt").write_text("a.png\n")
+    status, _, err = called(["predict", run, folders / "new", "--ids", tmp_path / "ids.txt"], monkeypatch, capsys)
+    assert (status, "--ids names the rows of features, and this run was made of images" in err) == (2, True)
 
 
 @pytest.mark.parametrize("link", [None, "symlink"])
