@@ -165,3 +165,12 @@ def test_a_run_of_a_method_that_is_not_installed_is_told(lab, tmp_path):
     told = lab("-m", "newfound", "report", tmp_path / "run")
     assert told.returncode == 2
     assert "is of the method deep-cluster, which is not installed here" in told.stderr
+
+
+def test_a_method_without_a_recipe_asks_for_one(lab, tmp_path):
+    recipe = (tmp_path / "my_lab" / "deep-cluster.yaml").rename(tmp_path / "mine.yaml")
+    words = ["-m", "newfound", "discover", "--method", "deep-cluster", "--dataset", "digits", "--out", tmp_path / "run"]
+    told = lab(*words)
+    assert told.returncode == 2
+    assert "the method deep-cluster has no recipe for digits: name one with --recipe" in told.stderr
+    assert lab(*words, "--recipe", recipe, "--set", "stage1.epochs=1").returncode == 0

@@ -21,8 +21,13 @@ if TYPE_CHECKING:
 
 def default_recipe(method: str, *suffixes: str) -> str:
     """The method's recipe for the first of the suffixes that has one, or the one for all, called as the method is."""
-    names = [*(f"{method}-{suffix}" for suffix in suffixes), method]
-    return next((name for name in names if name in recipe_names()), names[-2])
+    get_method(method)  # stops if there is none
+    names, there = [*(f"{method}-{suffix}" for suffix in suffixes), method], recipe_names()
+    if found := next((name for name in names if name in there), None):
+        return found
+    raise UserError(
+        f"the method {method} has no recipe for {suffixes[0]}: name one with --recipe, or a file of settings"
+    )
 
 
 def backbone_changes(
