@@ -21,6 +21,7 @@ from newfound.methods import get_method, method_names
 from newfound.methods.apl_features.headtraining import HeadTraining
 from newfound.methods.apl_features.settings import FeatureSettings
 from newfound.methods.base import run_method
+from newfound.methods.parts import shares
 from newfound.methods.parts.shares import shares_of
 from newfound.methods.parts.swapped import SwappedPrediction
 from newfound.methods.parts.tasks import allowed_categories
@@ -103,6 +104,26 @@ def test_known_categories_have_the_share_that_joins_them_and_novel_ones_equal_pa
     found = torch.tensor([0] * 30 + [2] * 15 + [5] * 100 + [6] * 5)
     expected = 0.9 * np.array([30, 0, 15, 0, 0, 21, 21, 21, 21, 21]) / 150 + 0.1 / 10
     np.testing.assert_allclose(shares_of(found, mixed).numpy(), expected, rtol=1e-5)
+
+
+def test_a_novel_category_that_one_cluster_cannot_hold_adds_little_to_the_share_of_a_known_one(monkeypatch):
+    rng = np.random.default_rng(0)
+    angles = np.concatenate(
+        [rng.normal(0, 3, 60), rng.uniform(15, 160, 140)]
+    )  # 40 labelled, 20 hidden; a wide novel one
+    features = torch.from_numpy(np.stack([np.cos(np.radians(angles)), np.sin(np.radians(angles))], 1)).float()
+    labels = np.full(200, -1)
+    labels[:40] = 0
+    tasks = novel_tasks(1, ("", 1, np.arange(40, 200)), mixed=True)
+    collection = Collection(VectorStore(np.zeros((200, 2), np.float32)), labels, ("a",), tasks, None)
+    engine = Engine(collection, torch.device("cpu"))
+    monkeypatch.setattr(engine, "features", lambda *_, **__: features)
+    true = 0.9 * torch.tensor([20, 140]) / 160 + 0.1 / 2
+    monkeypatch.setattr(shares, "FINER", 1)
+    assert shares.estimated_shares(None, engine)[0] > 2 * true[0]
+    monkeypatch.undo()
+    monkeypatch.setattr(engine, "features", lambda *_, **__: features)
+    torch.testing.assert_close(shares.estimated_shares(None, engine), true, atol=0.08, rtol=0)
 
 
 def test_prototypes_of_frozen_features_have_their_labelled_images_too(mixed):

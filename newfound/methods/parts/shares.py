@@ -15,6 +15,9 @@ TIMES = 10
 """How often shares are estimated in the course of a stage."""
 STARTS = 3
 """Of the clustering that estimates them."""
+FINER = 3
+"""Clusters beside the known ones for each novel category. With one, images of a novel category that is cut in two join
+known clusters, and stay there: labels balanced to what was found teach it (docs/log/methods.md)."""
 EVEN = 0.1
 """The part of the pile that is spread evenly over all candidates, so that none is ruled out."""
 
@@ -34,14 +37,16 @@ def estimated_shares(encoder: Encoder, engine: Engine) -> Tensor:
     collection = engine.collection
     features = F.normalize(engine.features(encoder, engine.train_images, title="sizes in the pile"))
     labels = engine.labels[: collection.n_labelled]
-    k = len(collection.candidates)
+    k = len(collection.classes) + min(FINER * collection.n_novel, max(collection.n_novel, collection.n_unlabelled // 2))
     found = kmeans_fixed(features, k, labels, starts=STARTS, seed=engine.seed).labels[collection.n_labelled :]
     return shares_of(found, collection)
 
 
 def shares_of(found: Tensor, collection: Collection) -> Tensor:
-    """The shares [candidates] that go with the categories ``found`` [n_unlabelled] of the pile."""
+    """The shares [candidates] that go with the clusters ``found`` [n_unlabelled] of the pile, of which the known
+    categories are the first."""
     n_known, k = len(collection.classes), len(collection.candidates)
-    shares = torch.bincount(found, minlength=k).float() / len(found)
-    shares[n_known:] = shares[n_known:].mean()
+    sizes = torch.bincount(found.clamp(max=n_known), minlength=n_known + 1) / len(found)
+    novel = sizes[n_known] / collection.n_novel
+    shares = torch.cat([sizes[:n_known], novel.expand(collection.n_novel)])
     return (1 - EVEN) * shares + EVEN / k
