@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from newfound.runs.compare import Comparison, compare
     from newfound.runs.counting import count_novel
     from newfound.runs.discovery import discover, resume
-    from newfound.runs.found import Discovery
+    from newfound.runs.found import Discovery, open_run
     from newfound.runs.grow import grow
 
 set_up()
@@ -34,6 +34,7 @@ _PLACES = {
     "discover": "newfound.runs.discovery",
     "grow": "newfound.runs.grow",
     "load": "newfound.estimator.saved",
+    "open_run": "newfound.runs.found",
     "resume": "newfound.runs.discovery",
 }
 
@@ -50,6 +51,7 @@ __all__ = [
     "discover",
     "grow",
     "load",
+    "open_run",
     "resume",
 ]
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from hostile_files import TINY, finished_run, make_trees
 
-from newfound import Discoverer, UserError, discover, load, resume
+from newfound import Discoverer, UserError, discover, load, open_run, resume
 from newfound.data.given import number_labels
 
 
@@ -91,6 +91,7 @@ CALLS = {
     "a refused discover": lambda trees: refused(trees),
     "resume": lambda trees: ((trees / "run" / "result.json").unlink(), resume(trees / "run")),
     "load": lambda trees: load(trees / "run" / "model"),
+    "evaluate": lambda trees: open_run(trees / "run").evaluate(trees / "truth.csv"),
     "fit and predict": lambda trees: (lambda model, images: model.predict(images))(*fit(trees)),
 }
 
@@ -101,8 +102,9 @@ CALLS = {
 def test_a_call_leaves_the_program_as_it_was(call, settings, made_once, tmp_path, request):
     """``made_once`` has imported everything: other libraries have filters of warnings and variables of their own."""
     make_trees(tmp_path)
-    if call in ("resume", "load"):
+    if call in ("resume", "load", "evaluate"):
         shutil.copytree(made_once / "run", tmp_path / "run")
+        shutil.copy(made_once / "truth.csv", tmp_path)
     if settings == "odd":
         request.getfixturevalue("odd")
     before = state()

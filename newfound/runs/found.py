@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from newfound.config.mapping import brief
 from newfound.errors import UserError
 from newfound.progress import Reporter
 from newfound.report.near import read_near
@@ -155,8 +156,35 @@ class Discovery:
             verbose=verbose,
         )
 
+    def evaluate(
+        self, answers: str | Path | None = None, *, device: str = "auto", verbose: bool | None = None
+    ) -> dict[str, Any]:
+        """Compare what was found with the true categories, and give the figures, as ``newfound evaluate`` does.
+
+        ``answers`` is a CSV file image,label; without it, a data set's own answers are taken. Shares of images are from
+        0 to 1, and docs/evaluation.md says what they mean. They become part of ``result``, and of the run's
+        result.json, confusion.csv and page.
+        """
+        from newfound.engine.own import own_torch
+        from newfound.runs.assess import assess
+
+        table = None if answers is None else Path(answers)
+        with own_torch():
+            figures = assess(self.folder, table, device=device, reporter=Reporter.of(verbose))
+        self.result.update(figures)
+        return figures
+
     def model(self) -> Discoverer:
         """The classifier over old and new categories, as a fitted Discoverer."""
         from newfound.estimator.saved import load
 
         return load(self.folder)
+
+
+def open_run(folder: str | Path) -> Discovery:
+    """What a finished run found, read from its folder. Nothing is computed or written."""
+    try:
+        path = Path(folder)
+    except TypeError:
+        raise UserError(f"a run is opened by its folder, not by {brief(folder)}") from None
+    return Discovery.of(Run.open(path))

@@ -1,7 +1,7 @@
 """A script as people write it, for `mypy --strict` (make lint): every public result has a type."""
 
 from pathlib import Path
-from typing import assert_type
+from typing import Any, assert_type
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,7 @@ from newfound import (
     count_novel,
     discover,
     load,
+    open_run,
     resume,
 )
 
@@ -32,6 +33,8 @@ def find(known: Path, pile: Path) -> None:
     assert_type(found.model(), Discoverer)
     assert_type(found.export("sorted", link="symlink"), dict[str, int])
     assert_type(resume("run"), Discovery)
+    assert_type(open_run("run"), Discovery)
+    assert_type(found.evaluate("truth.csv"), dict[str, Any])
     assert_type(discover(known, pile, n_novel="auto", out="again"), Discovery)
     assert_type(compare([found, "again"]), Comparison)
     assert_type(compare("runs").to_frame(), pd.DataFrame)
