@@ -173,8 +173,7 @@ def print_figures(figures: dict[str, Any]) -> None:
         line = "unlabelled images: accuracy {accuracy:.1%}, NMI {nmi:.3f}, ARI {ari:.3f}".format(**found)
         write(f"{line} ({_images(found['images'])} with an answer)\n")
         if "old" in found:
-            old, new = (f"{found[part]:.1%}" if found[part] is not None else "-" for part in ("old", "new"))
-            write(f"of images of known categories (old) {old} are right, of novel ones (new) {new}\n")
+            write(f"{_old_and_new(found['old'], found['new'])}\n")
         plain = figures.get("earlier", {}).get("plain")
         if plain:
             worse = "; the result is worse" if plain["accuracy"] > found["accuracy"] else ""
@@ -183,6 +182,14 @@ def print_figures(figures: dict[str, Any]) -> None:
         for protocol, values in figures["test"].items():
             shares = "  ".join(f"{k} {v:.1%}" if v is not None else f"{k} -" for k, v in values.items())
             write(f"test images, {protocol}: {shares}\n")
+
+
+def _old_and_new(old: float | None, new: float | None) -> str:
+    if old is None:
+        return f"no image with an answer is of a known category (old); of novel ones (new) {new:.1%} are right"
+    if new is None:
+        return f"of images of known categories (old) {old:.1%} are right; none with an answer is of a novel one (new)"
+    return f"of images of known categories (old) {old:.1%} are right, of novel ones (new) {new:.1%}"
 
 
 def print_comparison(found: Comparison, as_json: bool) -> None:

@@ -64,6 +64,23 @@ def test_a_result_that_is_worse_than_plain_features_says_so(plain, worse, capsys
     assert ("the result is worse" in told) == worse
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        (0.5, 0.75, "of images of known categories (old) 50.0% are right, of novel ones (new) 75.0%"),
+        (
+            None,
+            0.75,
+            "no image with an answer is of a known category (old); of novel ones (new) 75.0% are right",
+        ),
+        (0.5, None, "of images of known categories (old) 50.0% are right; none with an answer is of a novel one (new)"),
+    ],
+)
+def test_a_mixed_pile_without_known_or_without_novel_images_says_so(old, new, line, capsys):
+    print_figures({"unlabelled": {"accuracy": 0.6, "nmi": 0.5, "ari": 0.5, "images": 9, "old": old, "new": new}})
+    assert line in capsys.readouterr().out.splitlines()
+
+
 def test_confidence_that_is_not_calibrated_is_called_so(capsys):
     print_trust({"confidence": {"mean": 0.99, "calibrated": False}})
     told = capsys.readouterr().out
