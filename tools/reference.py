@@ -22,6 +22,7 @@ import typer
 from typer.models import ArgumentInfo
 
 import newfound
+from newfound import evaluate
 from newfound.cli.commands import app
 from newfound.config.settings import Settings
 from newfound.methods import get_method, method_names
@@ -71,9 +72,13 @@ work, 2 if the call or the input is wrong, 130 if it was interrupted, and 1 for 
 
 PYTHON = """# Python
 
-Made from the docstrings by `make reference`. All names are imported from `newfound`.
+Made from the docstrings by `make reference`. All names are imported from `newfound`, and those that begin with
+`evaluate.` from `newfound.evaluate`. There, `Labels` are a list, an array, a tensor or a column of a table: a whole
+number or a string for each image.
 
 {names}
+
+{judging}
 """
 
 
@@ -233,7 +238,8 @@ def python_page() -> str:
     depth = {name: len(thing.__mro__) if inspect.isclass(thing) else 0 for name, thing in things.items()}
     # Functions first, and a class before those that inherit from it.
     order = sorted(things, key=lambda name: (name == "UserError", depth[name], name))
-    return PYTHON.format(names="\n\n".join(_object(things[name], name) for name in order))
+    judging = (_object(getattr(evaluate, name), f"evaluate.{name}") for name in evaluate.__all__)
+    return PYTHON.format(names="\n\n".join(_object(things[name], name) for name in order), judging="\n\n".join(judging))
 
 
 def _object(thing: Any, name: str) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
+from newfound.evaluate.labels import Labels, as_pair
 
-def contingency(predicted: ArrayLike, truth: ArrayLike, n_predicted: int, n_truth: int) -> np.ndarray:
+
+def contingency(predicted: Labels, truth: Labels, n_predicted: int, n_truth: int) -> np.ndarray:
     """The table [n_predicted, n_truth] of how many images of each cluster are of each class, both counted from 0."""
     predicted, truth = _pair(predicted, truth)
     if predicted.min() < 0 or predicted.max() >= n_predicted or truth.min() < 0 or truth.max() >= n_truth:
@@ -19,27 +22,29 @@ def contingency(predicted: ArrayLike, truth: ArrayLike, n_predicted: int, n_trut
     return np.bincount(predicted * n_truth + truth, minlength=n_predicted * n_truth).reshape(n_predicted, n_truth)
 
 
-def match(predicted: ArrayLike, truth: ArrayLike) -> dict[int, int]:
+def match(predicted: Labels, truth: Labels) -> dict[Any, Any]:
     """The class each cluster stands for: the one-to-one mapping under which the most images are right.
 
-    Clusters [N] and classes [N] are any integers, and may differ in number; then some clusters or classes are left out.
-    So is a cluster for which there is only a class that it shares no image with.
+    Clusters [N] and classes [N] are whole numbers or strings, and may differ in number; then some clusters or classes
+    are left out. So is a cluster for which there is only a class that it shares no image with.
     """
     clusters, predicted, classes, truth = _numbered(predicted, truth)
     table = contingency(predicted, truth, len(clusters), len(classes))
     rows, columns = linear_sum_assignment(table, maximize=True)
-    return {int(clusters[r]): int(classes[c]) for r, c in zip(rows, columns, strict=True) if table[r, c]}
+    return {clusters[r].item(): classes[c].item() for r, c in zip(rows, columns, strict=True) if table[r, c]}
 
 
-def clustering_accuracy(predicted: ArrayLike, truth: ArrayLike) -> float:
-    """The share of images that are right under the best one-to-one mapping of clusters [N] to classes [N], 0 to 1."""
+def clustering_accuracy(predicted: Labels, truth: Labels) -> float:
+    """The share of images that are right under the best one-to-one mapping of clusters [N] to classes [N], 0 to 1:
+    the Hungarian algorithm's."""
     clusters, predicted, classes, truth = _numbered(predicted, truth)
     table = contingency(predicted, truth, len(clusters), len(classes))
     return float(table[linear_sum_assignment(table, maximize=True)].sum() / len(truth))
 
 
-def clustering_figures(predicted: ArrayLike, truth: ArrayLike) -> dict[str, float]:
-    """Accuracy by matching, normalised mutual information (arithmetic mean), and adjusted Rand index."""
+def clustering_figures(predicted: Labels, truth: Labels) -> dict[str, float]:
+    """ "accuracy" by matching, "nmi", the normalised mutual information (arithmetic mean), and "ari", the adjusted Rand
+    index, of clusters [N] and classes [N]."""
     _, predicted, _, truth = _numbered(predicted, truth)
     return {
         "accuracy": clustering_accuracy(predicted, truth),
@@ -48,16 +53,14 @@ def clustering_figures(predicted: ArrayLike, truth: ArrayLike) -> dict[str, floa
     }
 
 
-def _numbered(predicted: ArrayLike, truth: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _numbered(predicted: Labels, truth: Labels) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The clusters there are, and each image's among them; the classes there are, and each image's among them."""
     predicted, truth = _pair(predicted, truth)
     return *np.unique(predicted, return_inverse=True), *np.unique(truth, return_inverse=True)
 
 
-def _pair(predicted: ArrayLike, truth: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-    predicted, truth = np.asarray(predicted), np.asarray(truth)
-    if predicted.shape != truth.shape or predicted.ndim != 1:
-        raise ValueError(f"expected a cluster and a class for each image, got {predicted.shape} and {truth.shape}")
+def _pair(predicted: Labels, truth: Labels) -> tuple[np.ndarray, np.ndarray]:
+    predicted, truth = as_pair(predicted, truth)
     if not len(truth):
         raise ValueError("there is no image to compare clusters and classes on")
     return predicted, truth

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -11,19 +12,21 @@ NEIGHBOURS, TEMPERATURE = 20, 0.07
 
 @torch.no_grad()
 def vote(
-    features: Tensor,
-    labels: Tensor,
-    queries: Tensor,
+    features: Tensor | np.ndarray,
+    labels: Tensor | np.ndarray,
+    queries: Tensor | np.ndarray,
     n_classes: int,
     *,
     neighbours: int = NEIGHBOURS,
     temperature: float = TEMPERATURE,
 ) -> Tensor:
-    """The class [m] of each of the queries [m, D] by its nearest features [n, D], whose classes are ``labels`` [n].
+    """The class [m] of each of the queries [m, D] by its nearest features [n, D], whose classes are ``labels`` [n],
+    whole numbers from 0 to n_classes - 1.
 
     Nearest by the cosine; a neighbour's vote weighs exp(cosine / temperature), as is usual for self-supervised features
     (Wu et al. 2018). Computed where the features are, some queries at a time.
     """
+    features, labels, queries = torch.as_tensor(features), torch.as_tensor(labels), torch.as_tensor(queries)
     features = F.normalize(features.float())
     found = []
     for some in F.normalize(queries.float()).split(1024):

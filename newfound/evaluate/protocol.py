@@ -1,118 +1,146 @@
 """Which images count, and in which label space: the four ways to give accuracy on old, new and all test images.
 
-A classifier has L base outputs, one a known class, followed by K novel outputs. True classes are numbered alike: 0 to
-L - 1 are the known ones ("old" images), L and above the novel ones ("new" images), of which there need not be K.
+A classifier has L base outputs, one a known class, followed by K novel outputs. ``known`` are the classes of the base
+outputs: a list of them, or their number L where true classes are numbered, 0 to L - 1 being the known ones. Images of
+known classes are "old", all others are "new", and the classes of these need not be K.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from newfound.errors import UserError
 from newfound.evaluate.accuracy import clustering_accuracy, clustering_figures, match
+from newfound.evaluate.labels import Labels, as_array, as_labels, as_pair, is_label, with_truth
 
 Figures = dict[str, float | None]
 """The share of images that are right, 0 to 1, of the "old", the "new" and "all" images; None where there are none."""
 
-NO_CLASS = -1
 
-
-def paper(predicted: np.ndarray, truth: np.ndarray, n_base: int) -> Figures:
+def paper(predicted: Labels, truth: Labels, known: int | Labels) -> Figures:
     """A matching of its own for each figure, as in AutoNovel's code: the most lenient protocol.
 
-    The output [N] of each image is the largest of all L + K. For "old", "new" and "all" alike, outputs are matched one
-    to one with the classes of just those images; so a base output may stand for another class than its own, and an
-    output for one class in "old" and for another in "new".
+    ``predicted`` [N] is the category of each image among all L + K, ``truth`` [N] its class, and ``known`` the known
+    classes, or L where these are 0 to L - 1. For "old", "new" and "all" alike, categories are matched one to one with
+    the classes of just those images; so a known category may stand for another class than its own, and a category for
+    one class in "old" and for another in "new".
     """
+    predicted, truth = as_pair(predicted, truth)
     return {
         name: clustering_accuracy(predicted[chosen], truth[chosen]) if chosen.any() else None
-        for name, chosen in _subsets(truth, n_base).items()
+        for name, chosen in _subsets(truth, _classes(known, truth)).items()
     }
 
 
-def single(predicted: np.ndarray, truth: np.ndarray, n_base: int) -> Figures:
-    """One matching of outputs with classes over all test images, under which all three figures are counted."""
-    return _shares(_mapped(predicted, match(predicted, truth)) == truth, truth, n_base)
+def single(predicted: Labels, truth: Labels, known: int | Labels) -> Figures:
+    """One matching of categories with classes over all images, under which all three figures are counted.
+
+    The arguments are those of ``paper``. Over the unlabelled images, this is how generalised category discovery is
+    judged since Vaze et al. (2022).
+    """
+    predicted, truth = as_pair(predicted, truth)
+    names = _classes(known, truth).tolist()
+    # Of several matchings that are equally good, the one taken goes by the order of classes: known ones come first.
+    truth = _numbers(truth.tolist(), _numbering(truth.tolist(), names))
+    return _shares(_right(predicted, truth, match(predicted, truth)), truth, np.arange(len(names)))
 
 
 def strict(
-    predicted: np.ndarray, truth: np.ndarray, n_base: int, train_predicted: np.ndarray, train_truth: np.ndarray
+    predicted: Labels, truth: Labels, known: int | Labels, train_predicted: Labels, train_truth: Labels
 ) -> Figures:
     """Nothing is matched on test images: what a user of the classifier would see.
 
-    A base output means its own class. What a novel output means is fixed before, by matching the outputs of the
-    unlabelled training images, ``train_predicted``, with novel classes; images of known classes, and base outputs, have
-    no say. A novel output without a class is wrong for every image.
+    The arguments are those of ``paper``, where known categories have to be called as their classes are; and what was
+    predicted of unlabelled training images, ``train_predicted`` [M], with their classes. A known category means its own
+    class. What a novel one means is fixed before, by matching those of the training images with novel classes; images
+    of known classes, and known categories, have no say. A novel category without a class is wrong for every image.
     """
-    novel = (train_truth >= n_base) & (train_predicted >= n_base)
-    meaning = {output: output for output in range(n_base)}
+    predicted, truth = as_pair(predicted, truth)
+    train_predicted, train_truth = as_pair(train_predicted, train_truth, "train_")
+    classes = _classes(known, truth, train_truth)
+    if any(
+        len(some) and len(classes) and some.dtype.kind != classes.dtype.kind for some in (predicted, train_predicted)
+    ):
+        raise UserError(
+            f"known categories are called as their classes, such as {str(classes[0])!r}, in what was predicted too"
+        )
+    novel = ~np.isin(train_truth, classes) & ~np.isin(train_predicted, classes)
+    meaning = {name: name for name in classes.tolist()}
     if novel.any():
         meaning |= match(train_predicted[novel], train_truth[novel])
-    return _shares(_mapped(predicted, meaning) == truth, truth, n_base)
+    return _shares(_right(predicted, truth, meaning), truth, classes)
 
 
-def task_aware(logits: np.ndarray, truth: np.ndarray, n_base: int) -> Figures:
+def task_aware(logits: Any, truth: Labels, known: int | Labels) -> Figures:
     """Told for each image whether it is old or new, the classifier chooses among the base or the novel outputs only.
 
-    An old image is right if its largest base output is its class's. New images are right under the matching of their
-    largest novel outputs with their classes. "all" is the mean over images.
+    The columns of ``logits`` [N, L + K] are the known classes, in the order of ``known``, and the novel outputs. An old
+    image is right if its largest base output is its class's. New images are right under the matching of their largest
+    novel outputs with their classes. "all" is the mean over images.
     """
-    subsets = _subsets(truth, n_base)
+    truth = as_labels(truth, "truth")
+    classes = _classes(known, truth)
+    logits, subsets = _table(logits, truth, classes), _subsets(truth, classes)
     right = np.zeros(len(truth), dtype=bool)
     if subsets["old"].any():
         old = subsets["old"]
-        right[old] = logits[old, :n_base].argmax(axis=1) == truth[old]
+        right[old] = classes[logits[old, : len(classes)].argmax(axis=1)] == truth[old]
     if subsets["new"].any():
         new = subsets["new"]
-        output = logits[new, n_base:].argmax(axis=1)
-        right[new] = _mapped(output, match(output, truth[new])) == truth[new]
-    return _shares(right, truth, n_base)
+        output = logits[new, len(classes) :].argmax(axis=1)
+        right[new] = _right(output, truth[new], match(output, truth[new]))
+    return _shares(right, truth, classes)
 
 
 def protocols(
-    logits: np.ndarray, truth: np.ndarray, n_base: int, train_predicted: np.ndarray, train_truth: np.ndarray
+    logits: Any,
+    truth: Labels,
+    known: int | Labels,
+    train_predicted: Labels | None = None,
+    train_truth: Labels | None = None,
 ) -> dict[str, Figures]:
-    """The figures of all four protocols, from logits [N, L + K] and true classes [N] of the test images.
+    """The figures of all protocols, from logits [N, L + K] and true classes [N] of the test images.
 
-    ``train_predicted`` [M] and ``train_truth`` [M] are outputs and true classes of the unlabelled training images; only
-    "strict" uses them.
+    ``known`` are the classes of the first L columns, or L where these are 0 to L - 1. ``train_predicted`` [M] and
+    ``train_truth`` [M] are outputs, 0 to L + K - 1, and true classes of the unlabelled training images; without them
+    there is no "strict".
     """
+    if (train_predicted is None) != (train_truth is None):
+        raise UserError("the protocol strict needs train_predicted and train_truth: give both or none")
+    truth = as_labels(truth, "truth")
+    trained = as_labels([] if train_truth is None else train_truth, "train_truth")
+    names = _classes(known, truth, trained).tolist()
+    numbering = _numbering([*truth.tolist(), *trained.tolist()], names)
+    truth, n_known = _numbers(truth.tolist(), numbering), len(names)
+    logits = _table(logits, truth, np.arange(n_known))
     predicted = logits.argmax(axis=1)
-    return {
-        "paper": paper(predicted, truth, n_base),
-        "single": single(predicted, truth, n_base),
-        "strict": strict(predicted, truth, n_base, train_predicted, train_truth),
-        "task-aware": task_aware(logits, truth, n_base),
-    }
+    figures = {"paper": paper(predicted, truth, n_known), "single": single(predicted, truth, n_known)}
+    if train_predicted is not None:
+        trained = _numbers(trained.tolist(), numbering)
+        figures["strict"] = strict(predicted, truth, n_known, train_predicted, trained)
+    return figures | {"task-aware": task_aware(logits, truth, n_known)}
 
 
-def evaluate_unlabelled(categories_predicted: Sequence[str], truth: Sequence[str | None]) -> dict[str, float]:
+def evaluate_unlabelled(predicted: Labels, truth: Labels) -> dict[str, float]:
     """Accuracy, nmi and ari of predicted categories [N], and the number of images and classes they were counted on.
 
-    Images whose truth is None are left out.
+    Images whose truth is None or NaN are left out.
     """
-    known = [(p, t) for p, t in zip(categories_predicted, truth, strict=True) if t is not None]
-    if not known:
-        raise UserError(f"none of the {len(truth)} unlabelled images has a true category, so nothing can be evaluated")
-    predicted, categories = zip(*known, strict=True)
-    figures = clustering_figures(
-        _numbers(predicted, _numbering(predicted)), _numbers(categories, _numbering(categories))
-    )
-    return {**figures, "images": len(known), "classes": len(set(categories))}
+    predicted, truth = with_truth(predicted, truth)
+    return {**clustering_figures(predicted, truth), "images": len(truth), "classes": len(set(truth))}
 
 
-def evaluate_mixed(categories_predicted: Sequence[str], truth: Sequence[str | None], known: Sequence[str]) -> Figures:
+def evaluate_mixed(predicted: Labels, truth: Labels, known: int | Labels) -> Figures:
     """The shares of "old", "new" and "all" images [N] of a mixed pile that are right, under one matching of predicted
     with true categories, known and novel alike: the protocol of Vaze et al. (2022).
 
-    A known category may be matched with another than itself. Images whose truth is None are left out.
+    A known category may be matched with another than itself. Images whose truth is None or NaN are left out; otherwise
+    it is ``single``.
     """
-    counted = [(p, t) for p, t in zip(categories_predicted, truth, strict=True) if t is not None]
-    predicted, categories = zip(*counted, strict=True)
-    numbers = _numbers(predicted, _numbering(predicted)), _numbers(categories, _numbering(categories, known))
-    return single(*numbers, len(known))
+    return single(*with_truth(predicted, truth), known)
 
 
 def evaluate_test(
@@ -133,39 +161,70 @@ def evaluate_test(
             f"{len(truth)} test images, {len(classes)} known and {n_novel} novel categories need logits of shape "
             f"{(len(truth), len(classes) + n_novel)}, got {logits.shape}"
         )
-    tested = np.array([name is not None for name in truth])
+    tested = np.array([is_label(name) for name in truth])
     if not tested.any():
         raise UserError(f"none of the {len(truth)} test images has a true category, so nothing can be evaluated")
-    trained = np.array([name is not None for name in train_truth], dtype=bool)
-    numbering = _numbering([*truth, *train_truth], classes)
+    trained = np.array([is_label(name) for name in train_truth], dtype=bool)
     return protocols(
         logits[tested],
-        _numbers(truth, numbering),
-        len(classes),
+        [name for name in truth if is_label(name)],
+        classes,
         np.asarray(train_predicted)[trained],
-        _numbers(train_truth, numbering),
+        [name for name in train_truth if is_label(name)],
     )
 
 
-def _numbering(names: Sequence[str | None], first: Sequence[str] = ()) -> dict[str, int]:
+def _classes(known: int | Labels, *truths: np.ndarray) -> np.ndarray:
+    """The known classes, called as in the ``truths``."""
+    if isinstance(known, int | np.integer):
+        if any(truth.dtype.kind == "U" for truth in truths):
+            raise UserError(f"known is {known}, and true classes have names: give the names of the known ones instead")
+        if any((truth < 0).any() for truth in truths):
+            raise UserError("true classes count from 0, and some are below: leave out images whose class is unknown")
+        return np.arange(known)
+    classes = as_labels(known, "known")
+    if any(len(truth) and len(classes) and truth.dtype.kind != classes.dtype.kind for truth in truths):
+        raise UserError(
+            f"known classes, such as {str(classes[0])!r}, and true ones are all whole numbers or all strings"
+        )
+    if len(set(classes.tolist())) < len(classes):
+        raise UserError("known: a class comes twice")
+    return classes
+
+
+def _table(logits: Any, truth: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """The logits [N, L + K], with a novel output where new images need one."""
+    table = as_array(logits)
+    least = len(classes) + (not np.isin(truth, classes).all())
+    if table.ndim != 2 or len(table) != len(truth) or table.shape[1] < least:
+        raise UserError(
+            f"{len(truth)} images and {len(classes)} known classes need logits of shape ({len(truth)}, {least} or more)"
+            f", got {table.shape}"
+        )
+    return table
+
+
+def _numbering(names: Sequence[Any], first: Sequence[Any] = ()) -> dict[Any, int]:
     """A number for each name: those in ``first`` by their place, the others after them in sorted order."""
-    others = sorted({name for name in names if name is not None} - set(first))
-    return {name: number for number, name in enumerate([*first, *others])}
+    return {name: number for number, name in enumerate([*first, *sorted(set(names) - set(first))])}
 
 
-def _numbers(names: Sequence[str | None], numbering: dict[str, int]) -> np.ndarray:
-    return np.array([numbering[name] for name in names if name is not None], dtype=np.int64)
+def _numbers(names: Sequence[Any], numbering: dict[Any, int]) -> np.ndarray:
+    return np.array([numbering[name] for name in names], dtype=np.int64)
 
 
-def _mapped(outputs: np.ndarray, meaning: dict[int, int]) -> np.ndarray:
-    return np.array([meaning.get(output, NO_CLASS) for output in outputs.tolist()])
+def _right(predicted: np.ndarray, truth: np.ndarray, meaning: dict[Any, Any]) -> np.ndarray:
+    """Which images are right if categories have that meaning."""
+    pairs = zip(predicted.tolist(), truth.tolist(), strict=True)
+    return np.array([category in meaning and meaning[category] == name for category, name in pairs], dtype=bool)
 
 
-def _subsets(truth: np.ndarray, n_base: int) -> dict[str, np.ndarray]:
-    return {"old": truth < n_base, "new": truth >= n_base, "all": np.ones(len(truth), dtype=bool)}
+def _subsets(truth: np.ndarray, classes: np.ndarray) -> dict[str, np.ndarray]:
+    old = np.isin(truth, classes)
+    return {"old": old, "new": ~old, "all": np.ones(len(truth), dtype=bool)}
 
 
-def _shares(right: np.ndarray, truth: np.ndarray, n_base: int) -> Figures:
+def _shares(right: np.ndarray, truth: np.ndarray, classes: np.ndarray) -> Figures:
     return {
-        name: float(right[chosen].mean()) if chosen.any() else None for name, chosen in _subsets(truth, n_base).items()
+        name: float(right[chosen].mean()) if chosen.any() else None for name, chosen in _subsets(truth, classes).items()
     }

@@ -18,6 +18,7 @@ from newfound import (
     compare,
     count_novel,
     discover,
+    evaluate,
     load,
     open_run,
     resume,
@@ -60,6 +61,13 @@ def fit(images: np.ndarray, tensor: torch.Tensor, paths: list[Path], labels: np.
     except UserError as error:
         assert_type(str(error), str)
     return model.score(images, labels)
+
+
+def judge(found: list[str], truth: pd.Series, logits: torch.Tensor, labels: np.ndarray) -> None:
+    assert_type(evaluate.clustering_accuracy(found, truth), float)
+    assert_type(evaluate.single(found, truth, ["cat", "dog"]), dict[str, float | None])
+    assert_type(evaluate.protocols(logits, labels, 80), dict[str, dict[str, float | None]])
+    assert_type(evaluate.vote(logits, labels, logits, 80), torch.Tensor)
 
 
 def misspell() -> None:
