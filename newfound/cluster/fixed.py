@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from newfound.cluster import Clustering, by_size, check, full_precision, one_hot, working
 from newfound.cluster.kmeans import SAME, lloyd, own_distances, plus_plus
 
+NUMBERED = "np.unique(labels, return_inverse=True)[1] numbers labels so"
+
 
 @torch.no_grad()
 def kmeans_fixed(
-    features: Tensor,
+    features: Tensor | np.ndarray,
     k: int,
-    fixed: Tensor,
+    fixed: Tensor | np.ndarray,
     *,
     starts: int = 20,
     iterations: int = 300,
@@ -30,6 +33,8 @@ def kmeans_fixed(
     features without a label and away from what is known. Known categories keep their numbers; new clusters follow,
     the largest first. The inertia is of all features. ``kmeans`` says what the other arguments are.
     """
+    features = torch.as_tensor(features)
+    fixed = _numbers(fixed).to(features.device)
     check(features, k)
     n, n_known = len(fixed), _count_known(fixed, k, len(features))
     with full_precision(features.device):
@@ -53,6 +58,16 @@ def kmeans_fixed(
         return Clustering.numbered(features, best, k)
 
 
+def _numbers(fixed: Tensor | np.ndarray) -> Tensor:
+    """The labels [n] as a tensor int64; ValueError where they are no whole numbers."""
+    given = fixed if isinstance(fixed, Tensor) else np.asarray(fixed)
+    whole = not given.is_floating_point() if isinstance(given, Tensor) else given.dtype.kind in "iu"
+    if not whole or given.ndim != 1:
+        found = f"{given.dtype} of shape {tuple(given.shape)}"
+        raise ValueError(f"the labels of the first features are whole numbers [n], got {found}; {NUMBERED}")
+    return torch.as_tensor(given).long()
+
+
 def _count_known(fixed: Tensor, k: int, n_features: int) -> int:
     """How many categories the labels [n] have; ValueError unless k clusters can hold them and all features."""
     if not 0 < len(fixed) < n_features:
@@ -60,7 +75,7 @@ def _count_known(fixed: Tensor, k: int, n_features: int) -> int:
     categories = torch.unique(fixed)
     n_known = len(categories)
     if not torch.equal(categories, torch.arange(n_known, device=fixed.device)):
-        raise ValueError("the labels of known categories have to be counted from 0, without a gap")
+        raise ValueError(f"the labels of known categories have to be counted from 0, without a gap; {NUMBERED}")
     most = n_known + n_features - len(fixed)
     if not n_known <= k <= most:
         raise ValueError(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -15,7 +16,13 @@ SAME = 1e-6
 
 @torch.no_grad()
 def kmeans(
-    features: Tensor, k: int, *, starts: int = 20, iterations: int = 300, tolerance: float = 1e-4, seed: int = 0
+    features: Tensor | np.ndarray,
+    k: int,
+    *,
+    starts: int = 20,
+    iterations: int = 300,
+    tolerance: float = 1e-4,
+    seed: int = 0,
 ) -> Clustering:
     """The best of several k-means clusterings of features [N, D] into k clusters.
 
@@ -23,6 +30,7 @@ def kmeans(
     most ``tolerance`` times the mean variance of a feature. A seed gives the same draws on every device. Clusters
     without a member remain only where the features hold fewer than k distinct values.
     """
+    features = torch.as_tensor(features)
     check(features, k)
     with full_precision(features.device):
         # Around the mean, since distances by way of c² - 2 x·c lose digits where all features are far from 0.

@@ -101,6 +101,24 @@ def test_labels_cost_inertia_and_never_gain_it():
     assert kmeans_fixed(features, 6, fixed).inertia >= kmeans(features, 6).inertia * (1 - 1e-3)
 
 
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, list])
+def test_arrays_are_taken_as_tensors_are(kind):
+    features, fixed, _ = blobs(5, [20, 30, 40], 2)
+    labels = fixed.tolist() if kind is list else fixed.numpy().astype(kind)
+    found, expected = kmeans_fixed(features.numpy(), 3, labels), kmeans_fixed(features, 3, fixed)
+    assert torch.equal(found.labels, expected.labels)
+    assert torch.equal(found.centres, expected.centres)
+    assert torch.equal(kmeans(features.numpy(), 3).labels, kmeans(features, 3).labels)
+
+
+@pytest.mark.parametrize(
+    "fixed", [["a", "b"], [0.0, 1.0], torch.zeros(2), torch.zeros(2, 1, dtype=torch.int64), [0, None]]
+)
+def test_labels_that_are_no_whole_numbers_are_refused(fixed):
+    with pytest.raises(ValueError, match=r"whole numbers \[n\], got .*; np.unique\(labels, return_inverse=True\)"):
+        kmeans_fixed(torch.arange(5.0)[:, None], 3, fixed)
+
+
 @pytest.mark.parametrize(
     ("k", "fixed", "sentence"),
     [
