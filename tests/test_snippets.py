@@ -1,4 +1,4 @@
-"""What the README and the tutorial say to type runs: as it stands, and in the quick tests on fewer images."""
+"""What pages say to type runs: as it stands, and in the quick tests of the README and the tutorial on fewer images."""
 
 import os
 import re
@@ -51,6 +51,15 @@ def test_what_a_page_says_to_type_runs(page, tmp_path, monkeypatch, capsys):
     assert len(list((tmp_path / "sorted").glob("novel-0?/*.png"))) == 25
     assert (tmp_path / "run" / "report.html").is_file()
     assert "'novel-05': " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("number", range(len(blocks("docs/library.md"))))
+def test_the_code_on_using_the_parts_prints_what_the_page_says(number, monkeypatch, capsys):
+    kind, code = blocks("docs/library.md")[number]
+    run(kind, code, monkeypatch)
+    said = re.findall(r"^print\(.*\)  # (.*)$", code, flags=re.MULTILINE)
+    assert said
+    assert capsys.readouterr().out.splitlines()[-len(said) :] == said
 
 
 @pytest.mark.slow
