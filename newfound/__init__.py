@@ -38,6 +38,9 @@ _PLACES = {
     "resume": "newfound.runs.discovery",
 }
 
+_LIBRARIES = ("evaluate", "losses")
+"""Packages for code of one's own (docs/library.md), which are there after ``import newfound``, too."""
+
 __all__ = [
     "APL",
     "Comparison",
@@ -61,6 +64,8 @@ if not TYPE_CHECKING:  # a type checker would take any name for one of ours
     def __getattr__(name: str) -> Any:
         if name in _PLACES:
             return getattr(import_module(_PLACES[name]), name)
+        if name in _LIBRARIES:
+            return import_module(f"newfound.{name}")
         raise AttributeError(f"module 'newfound' has no attribute {name!r}")
 
 

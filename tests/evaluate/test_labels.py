@@ -1,6 +1,8 @@
 """The evaluation takes labels as people have them."""
 
 import inspect
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -153,3 +155,9 @@ def test_what_cannot_be_compared_is_a_sentence(sentence):
 
 def test_what_is_public_says_what_it_does():
     assert [name for name in evaluate.__all__ if not inspect.getdoc(getattr(evaluate, name))] == []
+
+
+def test_the_functions_are_there_after_the_package_is_imported():
+    code = "import newfound; print(newfound.evaluate.clustering_accuracy([0, 1], ['b', 'a']), newfound.losses.sinkhorn)"
+    printed = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert printed.startswith("1.0 <function sinkhorn at")
