@@ -134,9 +134,6 @@ def test_the_discussion_of_the_results_fits_the_records(tables):
     assert {row.name for row in own if row.settings} == {
         f"cifar10-apl-{name}" for name in ("simclr", "moco", "short", "no-instdis", "no-catdis")
     }
-    for data, told in (("cifar10", 4), ("cifar100", 30)):
-        assert said(f"{data}-mixed-uno over {data}-mixed-uno-unsaid") > told
-    assert said("cifar10-mixed-uno unlabelled new") + 30 < said("cifar10-mixed-uno task-aware new")
     assert not [row.name for row in own if row.dataset == "imagenet"]
 
 
@@ -290,13 +287,13 @@ def test_the_page_on_the_number_of_categories_has_the_table_of_its_record(monkey
 
 
 def test_the_page_of_mixed_piles_has_the_runs_with_a_network_of_their_own(tables):
-    text, records = (ROOT / "docs" / "mixed.md").read_text(), tables.read_records(tables.HERE)
+    text, records = (ROOT / "docs" / "mixed.md").read_text(), tables.read_records(tables.HERE, tables.HERE / "earlier")
     for data, title in (("cifar10", "CIFAR-10"), ("cifar100", "CIFAR-100")):
-        for way, row in (("--mixed", "uno"), ("without", "uno-unsaid")):
+        for way, row in (("--mixed", "uno-coarse"), ("without", "uno-unsaid")):
             found = records[f"{data}-mixed-{row}-0"]["unlabelled"]
             figures = " | ".join(f"{found[part]:.1%}" for part in ("old", "new", "accuracy"))
             assert f"| {title}, uno | {way} | {figures} |\n" in text
-    assert f"{records['cifar10-mixed-uno-0']['test']['task-aware']['new']:.1%}".replace("%", " %") in text
+    assert f"{records['cifar10-mixed-uno-coarse-0']['test']['task-aware']['new']:.1%}".replace("%", " %") in text
 
 
 def test_the_page_of_mixed_piles_has_the_table_of_its_record(monkeypatch):

@@ -44,8 +44,8 @@ def page(tables: Tables, records: Records, earlier: Records, text: str) -> str:
 
 def said(words: str, tables: Tables, records: Records) -> str:
     """A figure that a sentence names: "ROW" is its mean, "ROW published" the published one, "ROW seeds" their number,
-    "ROW test old" a mean on test images (under the strict protocol, or the one in the place of "test"), "ROW unlabelled
-    old" one on those of a mixed pile, "A - B" the difference of two of these, "A over B" the same without a plus."""
+    "ROW test old" a mean on test images (under the strict protocol, or the one in the place of "test"), "A - B" the
+    difference of two of these, and "A over B" the same without a plus."""
     for between, form in ((" - ", "+.1f"), (" over ", ".1f")):
         if between in words:
             one, other = (float(said(part, tables, records)) for part in words.split(between))
@@ -56,9 +56,7 @@ def said(words: str, tables: Tables, records: Records) -> str:
     values = accuracies(row, found)
     if what == ["published"]:
         return row.published.split()[0]
-    if len(what) == 2 and what[0] == "unlabelled":
-        values = [100 * record["unlabelled"][what[1]] for record in found]
-    elif len(what) == 2:
+    if len(what) == 2:
         values = [100 * record["test"]["strict" if what[0] == "test" else what[0]][what[1]] for record in found]
     if not values:
         raise SystemExit(f"page.md speaks of {name}, which has no record")
