@@ -6,15 +6,14 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from newfound.cluster.fixed import kmeans_fixed
+from newfound.cluster.fixed import FINER, kmeans_fixed
 from newfound.cluster.whitening import whitening
 from newfound.data.collection import Collection
 from newfound.methods.base import Outcome
 from newfound.trust.gauges import found_in
 
-TIMES, STARTS = 3, 3
-"""How many clusters there may be for each novel category beside the known ones, so that one that was cut out of the
-rest does not pass for known; and starts of the clustering."""
+STARTS = 3
+"""Of the clustering."""
 MAX_IMAGES = 5000
 """Images of the pile, and of the known categories, that are looked at."""
 SHRINKAGE, DIMENSION = 0.5, 64
@@ -36,7 +35,7 @@ def share_within(collection: Collection, outcome: Outcome, seed: int) -> float |
     chosen = rng.permutation(first)[:MAX_IMAGES]
     labels = torch.from_numpy(collection.labels[chosen])
     pile = first + rng.permutation(collection.n_unlabelled)[:MAX_IMAGES]
-    new = min(TIMES * collection.n_novel, len(pile) // 2)
+    new = min(FINER * collection.n_novel, len(pile) // 2)
     if new < 1 or len(labels.unique()) < n_known:
         return None
     rows = torch.from_numpy(np.concatenate([chosen, pile])).to(features.device)

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from newfound.cluster.fixed import kmeans_fixed
+from newfound.cluster.fixed import FINER, kmeans_fixed
 from newfound.data.collection import Collection
 from newfound.engine.loop import Engine
 from newfound.model import Encoder
@@ -15,9 +15,6 @@ TIMES = 10
 """How often shares are estimated in the course of a stage."""
 STARTS = 3
 """Of the clustering that estimates them."""
-FINER = 3
-"""Clusters beside the known ones for each novel category. With one, images of a novel category that is cut in two join
-known clusters, and stay there: labels balanced to what was found teach it (docs/log/methods.md)."""
 EVEN = 0.1
 """The part of the pile that is spread evenly over all candidates, so that none is ruled out."""
 
