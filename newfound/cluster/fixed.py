@@ -12,8 +12,9 @@ from newfound.cluster import Clustering, by_size, check, full_precision, one_hot
 from newfound.cluster.kmeans import SAME, lloyd, own_distances, plus_plus
 
 FINER = 3
-"""New clusters for each novel category where the question is how many images join known ones. With one, a novel category
-that is cut in two has a half that passes for known (docs/log/methods.md)."""
+"""New clusters for each novel category where the question is how many images join known ones. With one, a novel
+category that is cut in two has a half that passes for known (docs/log/methods.md)."""
+
 NUMBERED = "np.unique(labels, return_inverse=True)[1] numbers labels so"
 
 
