@@ -79,11 +79,11 @@ class Method(ABC):
     """What it can learn from: "images", "features" that were computed before, a pretrained "backbone"."""
     mixed: ClassVar[bool] = False
     """Whether it takes mixed piles, in which images of known categories may hide."""
-    taught: ClassVar[bool] = True
+    taught: bool = True
     """Whether the labels of known categories teach its features anything."""
     stretched: str = "stage1"
     """The plan whose epochs a time budget changes, and snapshots count; "" for none."""
-    goes_on: ClassVar[bool] = True
+    goes_on: bool = True
     """Whether a later run with more images goes on from the network of the one before; a network that stays as it is
     has nothing to go on from."""
 

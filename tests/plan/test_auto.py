@@ -83,8 +83,8 @@ def photographs(tmp_path):
     )
 
 
-def chosen(folders, device="cpu", settings=None, **given):
-    source = Source(**{name: str(path) for name, path in folders.items()}, n_novel=2)
+def chosen(folders, device="cpu", settings=None, mixed=False, **given):
+    source = Source(**{name: str(path) for name, path in folders.items()}, n_novel=2, mixed=mixed)
     return choose(source, device, settings=settings or {}, **given)
 
 
@@ -143,6 +143,18 @@ def test_symbols_get_their_background_and_a_small_network_without_a_gpu(symbols)
     assert all(choice.why for choice in found.choices)
     gpu = chosen(symbols, "cuda:0")
     assert (gpu.method, gpu.recipe, gpu.changes["views.fill"]) == ("apl", "apl-folder-symbolic", 255)
+
+
+def test_k_means_trains_its_own_network_where_no_other_is_given(photographs, monkeypatch):
+    monkeypatch.setattr(auto, "is_installed", lambda network: True)
+    found = chosen(photographs, method="kmeans")
+    assert (found.recipe, found.backbone, found.changes["network"]) == ("kmeans-folder", None, "tiny")
+    assert found.warnings[0].startswith("kmeans trains its network on these 48 photographs alone")
+    over = chosen(photographs, method="kmeans", backbone="efficientnet-lite1")
+    assert (over.recipe, over.backbone, over.warnings) == ("kmeans-pretrained", "efficientnet-lite1", ())
+    named = chosen(photographs, method="kmeans", settings={"network": "efficientnet-lite1"})
+    assert (named.recipe, named.backbone, named.warnings) == ("kmeans-pretrained", None, ())
+    assert not named.changes
 
 
 def test_photographs_get_the_pretrained_network_where_it_is_installed(photographs, monkeypatch):

@@ -310,11 +310,13 @@ def test_a_labelled_file_that_cannot_be_read_is_left_out_as_in_discover(root):
 # Images that are gone
 
 
-def test_a_frozen_network_is_grown_without_the_images_to_the_same_result(tmp_path, monkeypatch):
+@pytest.mark.parametrize("method", ["apl-features", "kmeans"])
+def test_a_frozen_network_is_grown_without_the_images_to_the_same_result(method, tmp_path, monkeypatch):
     pretrained_package.install(tmp_path / "site", monkeypatch)
     monkeypatch.setattr("newfound.trust.rehearsal.rehearse", lambda *_: None)  # takes long, and is not what is tested
     monkeypatch.setattr("newfound.trust.gauges.gauge", lambda *_: {})
-    options = {"method": "auto", "settings": {"stage2.epochs": 1}, "backbone": pretrained_package.NAME}
+    short = {"stage2.epochs": 1} if method == "apl-features" else {}
+    options = {"method": method, "settings": short, "backbone": pretrained_package.NAME}
     make_images(tmp_path)
     begin(tmp_path, **options)
     whole = go_on(tmp_path)
