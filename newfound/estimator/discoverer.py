@@ -173,6 +173,8 @@ class Discoverer(ClusterMixin, BaseEstimator):
             require_mixed(chosen.method)
         changes = _changes_for_features(chosen.method) if _are_features(images) else chosen.changes
         settings = resolve_settings(chosen.method, chosen.recipe, changes | given)
+        if self.mixed:
+            get_method(chosen.method)(settings).check_mixed()
         store = self._store(images, settings.data.size)
         _check_fits(settings, store, given)
         names, numbers = number_labels(y, len(store))
@@ -237,7 +239,9 @@ class Discoverer(ClusterMixin, BaseEstimator):
             recipe = default_recipe(method, OVER_BACKBONE, "folder", "folder-natural")
             return Chosen(method, recipe, free=True)
         seen = look_at_pixels(images) if isinstance(images, np.ndarray) else look([Path(path) for path in images])
-        return choose_for_images(seen, len(images), device.type, method=method, domain=self._domain(), settings=given)
+        return choose_for_images(
+            seen, len(images), device.type, method=method, domain=self._domain(), settings=given, mixed=self.mixed
+        )
 
     def _domain(self) -> str | None:
         """What the images are, None for as they look."""

@@ -114,6 +114,14 @@ class Method(ABC):
         with torch.random.fork_rng(devices=[]):
             nets.build(self.settings.network, *shape[:2])
 
+    def check_mixed(self) -> None:
+        """Stop where the settings cannot be right for a mixed pile."""
+        if _is_spectral(self.settings):
+            raise UserError(
+                "cluster.algorithm is spectral, which cannot have known categories as clusters: with --mixed leave it "
+                "out, or set it to kmeans"
+            )
+
     def encoder_settings(self) -> dict[str, Any]:
         """Of the settings network, data.size and dimension, those that the encoder of a run's model follows from, by
         name: a later run goes on only from a model that fits them."""
@@ -151,6 +159,8 @@ class Fit:
 
     changes: dict[str, Any]
     choice: Choice | None = None
+    mixed: bool = True
+    """Whether they suit mixed piles, too."""
 
 
 def fit_size(look: Look, domain: str, device: str) -> Fit:
@@ -196,11 +206,12 @@ def fit_network(look: Look, domain: str, device: str, given: Mapping[str, Any]) 
 
 
 def fit_symbols(look: Look, given: Mapping[str, Any]) -> list[Fit]:
-    """What symbols need to be clustered, unless it is ``given``: their background, and clusters along curves."""
+    """What symbols need to be clustered, unless it is ``given``: their background, and clusters along curves, where
+    known categories are no clusters."""
     fits = [] if "views.fill" in given else [fit_background(look, "views.fill")]
     if "cluster.algorithm" not in given:
         why = "symbols vary along curves"
-        fits.append(Fit({"cluster.algorithm": "spectral"}, Choice("clustering", "spectral", why)))
+        fits.append(Fit({"cluster.algorithm": "spectral"}, Choice("clustering", "spectral", why), mixed=False))
     return fits
 
 
@@ -215,6 +226,20 @@ def require_mixed(method: str) -> None:
     if not get_method(method).mixed:
         those = ", ".join(name for name in method_names() if said(name)["mixed"])
         raise UserError(f"--mixed: {method} finds novel categories alone; methods that find known ones, too: {those}")
+
+
+def settings_for_mixed(settings: Settings) -> Settings:
+    """Those of a run, for a mixed pile: k-means takes the place of spectral clustering (docs/mixed.md)."""
+    if not _is_spectral(settings):
+        return settings
+    chosen: Any = settings
+    found: Settings = replace(chosen, cluster=replace(chosen.cluster, algorithm="kmeans"))
+    return found
+
+
+def _is_spectral(settings: Settings) -> bool:
+    chosen: ClusterSettings = getattr(settings, "cluster", ClusterSettings())
+    return chosen.algorithm == "spectral"
 
 
 def run_method(settings: Settings, collection: Collection, engine: Engine, start: Model | None = None) -> Outcome:

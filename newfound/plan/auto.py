@@ -65,7 +65,9 @@ def choose(
         choices = () if method else (Choice("method", PAPER, f"the paper's, with its recipe {found}"),)
         return Chosen(method or PAPER, found, choices=choices)
     files, kind = _files(source), device.partition(":")[0]
-    return choose_for_images(look(files), len(files), kind, method=method, domain=domain, settings=settings)
+    return choose_for_images(
+        look(files), len(files), kind, method=method, domain=domain, settings=settings, mixed=source.mixed
+    )
 
 
 def choose_for_images(
@@ -76,8 +78,10 @@ def choose_for_images(
     method: str | None,
     domain: str | None,
     settings: Mapping[str, Any],
+    mixed: bool,
 ) -> Chosen:
-    """What suits so many images that look like that, on that kind of device; what is given stays."""
+    """What suits so many images that look like that, on that kind of device, where the pile is ``mixed`` or not; what
+    is given stays."""
     choices: list[Choice] = []
     warnings: tuple[str, ...] = ()
     if domain is None:
@@ -97,18 +101,19 @@ def choose_for_images(
     if recipe != method:
         kind = "a pretrained network" if recipe.endswith(f"-{OVER_BACKBONE}") else f"folders of {domain} images"
         choices.append(Choice("recipe", recipe, f"for {kind}"))
-    changes, fitted = fit_settings(method, seen, domain, device, settings)
+    changes, fitted = fit_settings(method, seen, domain, device, settings, mixed)
     choices += fitted
     pinned = pretrained and not {"network", "weights", "digest"} & set(settings)
     return Chosen(method, recipe, PRETRAINED if pinned else None, changes, tuple(choices), warnings, free=True)
 
 
 def fit_settings(
-    method: str, seen: Look | None, domain: str, device: str, given: Mapping[str, Any]
+    method: str, seen: Look | None, domain: str, device: str, given: Mapping[str, Any], mixed: bool
 ) -> tuple[dict[str, Any], list[Choice]]:
-    """The settings of the method that suit images that look like that, beside those ``given``, and what to tell of
-    them; none where nothing could be looked at."""
+    """The settings of the method that suit images that look like that, and a ``mixed`` pile if it is one, beside those
+    ``given``, and what to tell of them; none where nothing could be looked at."""
     fits = get_method(method).fitted(seen, domain, device, given) if seen else []
+    fits = [fit for fit in fits if fit.mixed or not mixed]
     changes = {name: value for fit in fits for name, value in fit.changes.items()}
     return changes, [fit.choice for fit in fits if fit.choice]
 

@@ -148,6 +148,16 @@ def test_later_images_of_known_and_of_found_categories_go_back_to_them(root):
     assert set(found_in(root, "without").values()) == {"novel-03", "novel-04"}
 
 
+def test_in_a_mixed_pile_k_means_takes_the_place_of_spectral_clustering_and_settings_say_so(root, tmp_path):
+    begin(root, out=tmp_path / "curves", settings=QUICK | {"cluster.algorithm": "spectral"})
+    found = go_on(root, run="curves", mixed=True)
+    assert newfound.runfolder.Run.open(found.folder).settings.cluster.algorithm == "kmeans"
+    told = {choice["what"]: choice for choice in found.result["auto"]}["clustering"]
+    assert (told["value"], told["why"]) == ("kmeans", "in a mixed pile it takes the place of spectral clustering")
+    without = go_on(root, run="curves", out="without")
+    assert newfound.runfolder.Run.open(without.folder).settings.cluster.algorithm == "spectral"
+
+
 def test_a_method_that_takes_no_mixed_pile_refuses_one(root, tmp_path):
     begin(root, out=tmp_path / "simclr", method="simclr", settings=QUICK | {"simclr.hidden": 32})
     with pytest.raises(UserError, match="mixed: simclr finds novel categories alone"):
