@@ -246,7 +246,7 @@ def test_paths_are_read_and_one_that_cannot_be_is_named(tmp_path):
     [
         ({"images": np.zeros((10, 8, 8))}, r"expected uint8 images .* floats in 0\.\.1 become such by"),
         ({"images": [torch.zeros(8, 8)] * 10}, r"stack them with torch\.stack"),
-        ({"images": np.zeros((10, 8))}, "holds features, and kmeans learns from images"),
+        ({"images": np.zeros((10, 8)), "method": "apl"}, "holds features, and apl learns from images"),
         ({"images": np.zeros((10, 64), np.uint8)}, "expected uint8 images"),
         ({"images": np.zeros((10, 8, 9), np.uint8)}, "have to be square"),
         ({"images": np.zeros((10, 8, 8, 4), np.uint8)}, "1 channel .* or 3 .*; not 4"),

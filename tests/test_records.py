@@ -4,6 +4,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
@@ -303,8 +304,15 @@ def test_the_page_of_mixed_piles_has_the_table_of_its_record(monkeypatch):
 
     record = json.loads((ROOT / "benchmarks" / "mixed" / "record.json").read_text())
     others = [json.loads((ROOT / "benchmarks" / "mixed" / f"{name}.json").read_text()) for name in ("simgcd", "cifar")]
-    for each in (record, *others):
+    kmeans = json.loads((ROOT / "benchmarks" / "mixed" / "kmeans.json").read_text())
+    for each in (record, kmeans, *others):
         assert run.table(each) in (ROOT / "docs" / "mixed.md").read_text()
         assert not each["commit"].endswith("+")
+    beside = (ROOT / "docs" / "methods" / "kmeans.md").read_text()
+    piles = {"known among novel": "200 known and 500 novel images", "known alone": "200 known images"}
+    for pile, ways in kmeans["runs"].items():
+        for way in ways:
+            shares = [fmean(one["all"] for one in each["runs"][pile][way]) for each in (kmeans, record)]
+            assert f"| {piles.get(pile, '500 novel images')} | {way} | {shares[0]:.1%} | {shares[1]:.1%} |" in beside
     first = record["runs"]["known among novel"]
     assert [(one["draw"], one["seed"]) for one in first["--mixed"]] == [(d, s) for d in range(3) for s in range(2)]

@@ -2,6 +2,7 @@
 
     python benchmarks/mixed/run.py --data ROOT [--cache CACHE] [--draws 0 1 2] [--seeds 0 1] [--digits kmeans]
     python benchmarks/mixed/run.py --data ROOT --method simgcd --digits simgcd
+    python benchmarks/mixed/run.py --data ROOT --method kmeans --digits
     python benchmarks/mixed/run.py --data ROOT --rehearse --draws 100 101 … --print    to choose with
 
 A draw takes ten known categories among CIFAR-100's classes 0 to 79 and ten novel ones among 80 to 99, and makes three
@@ -41,7 +42,7 @@ from newfound.trust.within import share_within
 
 RECORD = Path(__file__).parent / "record.json"
 METHOD = "apl-features"
-RECIPES = {METHOD: METHOD, "simgcd": "simgcd-folder"}
+RECIPES = {METHOD: METHOD, "simgcd": "simgcd-folder", "kmeans": "kmeans-pretrained"}
 """Of the methods that run on the draws, over a pretrained network."""
 KNOWN, LABELLED, HIDDEN, NOVEL, EACH = 10, 50, 20, 10, 50
 FIRST = 80

@@ -36,7 +36,7 @@ from newfound.methods.base import require_mixed, run_method
 from newfound.model import Encoder, Model
 from newfound.model.onnx import CHECKED, Written, write_onnx
 from newfound.nets.pretrained import find_backbone
-from newfound.plan.auto import PRETRAINED, Chosen, choose_for_images, method_of
+from newfound.plan.auto import OVER_BACKBONE, PRETRAINED, Chosen, choose_for_images, method_of
 from newfound.plan.budget import Clock, parse_time, plan_epochs
 from newfound.plan.call import Place
 from newfound.plan.recipe import check_changes, default_recipe, resolve_settings, takers
@@ -157,7 +157,7 @@ class Discoverer(ClusterMixin, BaseEstimator):
         ----------
         X : uint8 array [N, H, W] or [N, H, W, C], uint8 tensor [N, H, W], [N, C, H, W] or [N, H, W, C], or paths
             Square images, grey (C is 1) or in colour (C is 3). A tensor whose second axis has 1 or 3 entries is
-            [N, C, H, W]. The methods apl-features and simgcd (and "auto") take float features [N, D] too.
+            [N, C, H, W]. The methods apl-features, kmeans and simgcd (and "auto") take float features [N, D] too.
         y : [N] whole numbers or strings
             -1, NaN or (among strings) None means unknown, as in sklearn.semi_supervised.
         """
@@ -171,7 +171,10 @@ class Discoverer(ClusterMixin, BaseEstimator):
         chosen = self._choose(images, device, given)
         if self.mixed:
             require_mixed(chosen.method)
-        settings = resolve_settings(chosen.method, chosen.recipe, chosen.changes | given)
+        changes = _changes_for_features(chosen.method) if _are_features(images) else chosen.changes
+        settings = resolve_settings(chosen.method, chosen.recipe, changes | given)
+        if self.mixed:
+            get_method(chosen.method)(settings).check_mixed()
         store = self._store(images, settings.data.size)
         _check_fits(settings, store, given)
         names, numbers = number_labels(y, len(store))
@@ -231,11 +234,14 @@ class Discoverer(ClusterMixin, BaseEstimator):
         method = self.method if self.method != "auto" else None
         if self.recipe:
             return Chosen(method or method_of(self.recipe), self.recipe)
-        if isinstance(images, np.ndarray) and images.dtype.kind == "f" and images.ndim == 2:
+        if _are_features(images):
             method = method or WITH_BACKBONE
-            return Chosen(method, default_recipe(method, "folder", "folder-natural"), free=True)
+            recipe = default_recipe(method, OVER_BACKBONE, "folder", "folder-natural")
+            return Chosen(method, recipe, free=True)
         seen = look_at_pixels(images) if isinstance(images, np.ndarray) else look([Path(path) for path in images])
-        return choose_for_images(seen, len(images), device.type, method=method, domain=self._domain(), settings=given)
+        return choose_for_images(
+            seen, len(images), device.type, method=method, domain=self._domain(), settings=given, mixed=self.mixed
+        )
 
     def _domain(self) -> str | None:
         """What the images are, None for as they look."""
@@ -366,16 +372,25 @@ class Discoverer(ClusterMixin, BaseEstimator):
         return write_onnx(self.model_, Path(to), images=given, names=names, about={})
 
 
+def _are_features(images: np.ndarray | list[str | Path]) -> bool:
+    return isinstance(images, np.ndarray) and images.dtype.kind == "f" and images.ndim == 2
+
+
+def _changes_for_features(method: str) -> dict[str, Any]:
+    """The settings that features in the place of images stand for; stops where the method cannot learn from them."""
+    if "features" not in get_method(method).takes:
+        raise UserError(
+            f"a float array [N, D] holds features, and {method} learns from images: uint8 [N, H, W] or "
+            f"[N, H, W, C], or paths; for features there is {takers('features')}"
+        )
+    return {"network": "features"}
+
+
 def _check_fits(settings: Settings, store: ImageStore, given: Mapping[str, Any]) -> None:
     """Stop where the method cannot learn from these images with the settings that the person has ``given``."""
     method = get_method(settings.method)
     if not isinstance(store, VectorStore):
         method(settings).check(store.shape)
-    elif "features" not in method.takes:
-        raise UserError(
-            f"a float array [N, D] holds features, and {settings.method} learns from images: uint8 [N, H, W] or "
-            f"[N, H, W, C], or paths; for features there is {takers('features')}"
-        )
     else:
         chosen = {name: value for name, value in vars(settings).items() if name not in given}
         method(settings).check_weights(chosen, features=True, cache=default_cache())

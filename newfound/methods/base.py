@@ -79,11 +79,11 @@ class Method(ABC):
     """What it can learn from: "images", "features" that were computed before, a pretrained "backbone"."""
     mixed: ClassVar[bool] = False
     """Whether it takes mixed piles, in which images of known categories may hide."""
-    taught: ClassVar[bool] = True
+    taught: bool = True
     """Whether the labels of known categories teach its features anything."""
     stretched: str = "stage1"
     """The plan whose epochs a time budget changes, and snapshots count; "" for none."""
-    goes_on: ClassVar[bool] = True
+    goes_on: bool = True
     """Whether a later run with more images goes on from the network of the one before; a network that stays as it is
     has nothing to go on from."""
 
@@ -113,6 +113,14 @@ class Method(ABC):
         """Stop, before a run begins, where the network cannot take images of that shape (channels, height, width)."""
         with torch.random.fork_rng(devices=[]):
             nets.build(self.settings.network, *shape[:2])
+
+    def check_mixed(self) -> None:
+        """Stop where the settings cannot be right for a mixed pile."""
+        if _is_spectral(self.settings):
+            raise UserError(
+                "cluster.algorithm is spectral, which cannot have known categories as clusters: with --mixed leave it "
+                "out, or set it to kmeans"
+            )
 
     def encoder_settings(self) -> dict[str, Any]:
         """Of the settings network, data.size and dimension, those that the encoder of a run's model follows from, by
@@ -151,6 +159,8 @@ class Fit:
 
     changes: dict[str, Any]
     choice: Choice | None = None
+    mixed: bool = True
+    """Whether they suit mixed piles, too."""
 
 
 def fit_size(look: Look, domain: str, device: str) -> Fit:
@@ -196,11 +206,12 @@ def fit_network(look: Look, domain: str, device: str, given: Mapping[str, Any]) 
 
 
 def fit_symbols(look: Look, given: Mapping[str, Any]) -> list[Fit]:
-    """What symbols need to be clustered, unless it is ``given``: their background, and clusters along curves."""
+    """What symbols need to be clustered, unless it is ``given``: their background, and clusters along curves, where
+    known categories are no clusters."""
     fits = [] if "views.fill" in given else [fit_background(look, "views.fill")]
     if "cluster.algorithm" not in given:
         why = "symbols vary along curves"
-        fits.append(Fit({"cluster.algorithm": "spectral"}, Choice("clustering", "spectral", why)))
+        fits.append(Fit({"cluster.algorithm": "spectral"}, Choice("clustering", "spectral", why), mixed=False))
     return fits
 
 
@@ -215,6 +226,20 @@ def require_mixed(method: str) -> None:
     if not get_method(method).mixed:
         those = ", ".join(name for name in method_names() if said(name)["mixed"])
         raise UserError(f"--mixed: {method} finds novel categories alone; methods that find known ones, too: {those}")
+
+
+def settings_for_mixed(settings: Settings) -> Settings:
+    """Those of a run, for a mixed pile: k-means takes the place of spectral clustering (docs/mixed.md)."""
+    if not _is_spectral(settings):
+        return settings
+    chosen: Any = settings
+    found: Settings = replace(chosen, cluster=replace(chosen.cluster, algorithm="kmeans"))
+    return found
+
+
+def _is_spectral(settings: Settings) -> bool:
+    chosen: ClusterSettings = getattr(settings, "cluster", ClusterSettings())
+    return chosen.algorithm == "spectral"
 
 
 def run_method(settings: Settings, collection: Collection, engine: Engine, start: Model | None = None) -> Outcome:

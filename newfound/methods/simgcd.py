@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from newfound import nets
 from newfound.config.settings import MultiViewSettings, PlanSettings, number
 from newfound.data.collection import Collection
 from newfound.data.look import Look
@@ -26,15 +24,15 @@ from newfound.engine.sampler import mixed_sampler
 from newfound.engine.schedule import value_at
 from newfound.engine.stage import Batch, Stage, Views
 from newfound.losses import joint_contrast, nt_xent, self_distillation, unevenness
-from newfound.methods.base import Fit, Method, Outcome, fit_whole_views
-from newfound.methods.parts.backbone import GREY, BackboneMethod, BackboneSettings, start_whitened
+from newfound.methods.base import Fit, Outcome, fit_whole_views
+from newfound.methods.parts.backbone import GREY, OwnOrBackboneMethod, WhitenedSettings, start_whitened
 from newfound.methods.parts.encoder import make_encoder
 from newfound.methods.parts.outcome import read_outcome
 from newfound.methods.parts.tasks import allowed_categories, first_candidate, novel_names, predict_candidates
 from newfound.methods.parts.views import make_views
 from newfound.model import Encoder, Model
 from newfound.nets.heads import CosineClassifier, Whitened, projection
-from newfound.nets.pretrained import PACKAGES
+from newfound.nets.pretrained import is_pretrained
 from newfound.views.crop import PadCropFlip
 from newfound.views.dropout import FeatureDropout
 from newfound.views.multiview import Crops
@@ -83,7 +81,7 @@ class TunedSettings:
 
 
 @dataclass(frozen=True)
-class SimGCDSettings(BackboneSettings):
+class SimGCDSettings(WhitenedSettings):
     """Settings of SimGCD. A ``network`` for which there are no ``weights`` of others is trained from the start."""
 
     method: str = "simgcd"
@@ -105,16 +103,6 @@ class SimGCDSettings(BackboneSettings):
     train: PlanSettings = PlanSettings(
         epochs=200, batch=128, lr=0.1, weight_decay=5e-5, decay_vectors=False, final_lr=1e-4
     )
-
-    @property
-    def pretrained(self) -> bool:
-        """Whether others have trained the network, or given features stand for images."""
-        return is_pretrained(self.network, self.weights)
-
-
-def is_pretrained(network: str, weights: object) -> bool:
-    """Whether others have trained the network: it has a file of weights, or its name says which they are."""
-    return bool(weights) or network in PACKAGES or nets.is_external(network)
 
 
 class Discovery(Stage):
@@ -210,7 +198,7 @@ def falling(chosen: TeacherSettings, epochs: int, steps_per_epoch: int) -> np.nd
     return np.repeat(np.concatenate([fallen, np.full(epochs - length, chosen.last)]), steps_per_epoch)
 
 
-class SimGCD(BackboneMethod):
+class SimGCD(OwnOrBackboneMethod):
     """Parametric classification: one stage, over the whitened features of a pretrained network, over its last blocks,
     or over a network that it trains from the start."""
 
@@ -273,18 +261,7 @@ class SimGCD(BackboneMethod):
             return fit_whole_views(look, domain, device, given)
         return [Fit({"tune.flip": False})] if domain == "symbolic" else []
 
-    def check_settings(self) -> None:
-        if self.settings.pretrained:
-            super().check_settings()
-        else:
-            Method.check_settings(self)
-
-    def check_weights(self, loaded: Mapping[str, Any], *, features: bool, cache: Path) -> None:
-        if self.settings.pretrained or features:
-            super().check_weights(loaded, features=features, cache=cache)
-
     def check(self, shape: tuple[int, int, int]) -> None:
-        """Images of any shape will do for a pretrained network: they are resized for it."""
+        super().check(shape)
         if not self.settings.pretrained:
-            Method.check(self, shape)
             make_views(self.settings.views, shape[1], extra=0)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from newfound.errors import UserError, did_you_mean
 from newfound.files import write_bytes
-from newfound.nets import Net, build
+from newfound.nets import Net, build, is_external
 from newfound.nets.efficientnet import SCALES
 from newfound.nets.timm import TIMM, Timm
 from newfound.nets.weightfile import load_file
@@ -74,6 +74,12 @@ class Backbone:
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
             digest.update(tensor.detach().cpu().contiguous().view(-1).numpy().tobytes())
         return digest.hexdigest()
+
+
+def is_pretrained(network: str, weights: object) -> bool:
+    """Whether others have trained the network: it has a file of weights, or its name says which they are. Given
+    features count, too."""
+    return bool(weights) or network in PACKAGES or is_external(network)
 
 
 def find_backbone(text: str, cache: Path | None, architecture: str | None = None) -> Backbone:

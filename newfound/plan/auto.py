@@ -14,10 +14,12 @@ from newfound.data.look import Look, look
 from newfound.data.sources import Source
 from newfound.errors import UserError
 from newfound.methods import PAPER, WITH_BACKBONE, default_method, get_method
-from newfound.nets.pretrained import PACKAGES
+from newfound.nets.pretrained import PACKAGES, is_pretrained
 from newfound.plan.recipe import default_recipe, load_recipe
 
 PRETRAINED = "efficientnet-lite0"
+OVER_BACKBONE = "pretrained"
+"""Of METHOD-pretrained, a method's recipe for a network that others have trained, or for given features."""
 FEW_PHOTOGRAPHS = 2000
 """With fewer, a warning names the pretrained network to those who chose a method that trains its own."""
 
@@ -57,54 +59,68 @@ def choose(
         why = "what learns from a network that others have trained, or from given features"
         choices = () if method else (Choice("method", WITH_BACKBONE, why),)
         method = method or WITH_BACKBONE
-        return Chosen(method, default_recipe(method, *source.recipes), backbone, choices=choices)
+        return Chosen(method, default_recipe(method, OVER_BACKBONE, *source.recipes), backbone, choices=choices)
     if source.dataset:
         found = default_recipe(method or PAPER, *source.recipes)
         choices = () if method else (Choice("method", PAPER, f"the paper's, with its recipe {found}"),)
         return Chosen(method or PAPER, found, choices=choices)
     files, kind = _files(source), device.partition(":")[0]
-    return choose_for_images(look(files), len(files), kind, method=method, domain=domain, settings=settings)
+    return choose_for_images(
+        look(files), len(files), kind, method=method, domain=domain, settings=settings, mixed=source.mixed
+    )
 
 
 def choose_for_images(
-    seen: Look | None, images: int, device: str, *, method: str | None, domain: str | None, settings: Mapping[str, Any]
+    seen: Look | None,
+    images: int,
+    device: str,
+    *,
+    method: str | None,
+    domain: str | None,
+    settings: Mapping[str, Any],
+    mixed: bool,
 ) -> Chosen:
-    """What suits so many images that look like that, on that kind of device; what is given stays."""
+    """What suits so many images that look like that, on that kind of device, where the pile is ``mixed`` or not; what
+    is given stays."""
     choices: list[Choice] = []
     warnings: tuple[str, ...] = ()
     if domain is None:
         domain = seen.domain if seen else "natural"
         choices.append(Choice("domain", domain, str(seen) if seen else "no image could be looked at"))
+    given = method is not None
     if method is None:
-        pretrained = is_installed(PRETRAINED) and _suits_backbone(settings)
-        method = default_method(domain=domain, device=device, images=images, pretrained=pretrained)
+        suits = is_installed(PRETRAINED) and _suits_backbone(settings)
+        method = default_method(domain=domain, device=device, images=images, pretrained=suits)
+    recipe = _folder_recipe(method, domain, settings)
+    pretrained = _is_pretrained(method, recipe, settings)
+    if not given:
         why, warnings = reason(method, domain, device, images)
         choices.append(Choice("method", method, why))
-    elif domain == "natural" and images < FEW_PHOTOGRAPHS and "backbone" not in get_method(method).takes:
+    elif domain == "natural" and images < FEW_PHOTOGRAPHS and not pretrained:
         warnings = (few_photographs(method, images),)
-    recipe = default_recipe(method, "folder", f"folder-{domain}")
-    chosen = get_method(method)
     if recipe != method:
-        choices.append(Choice("recipe", recipe, f"for folders of {domain} images"))
-    changes, fitted = fit_settings(method, seen, domain, device, settings)
+        kind = "a pretrained network" if recipe.endswith(f"-{OVER_BACKBONE}") else f"folders of {domain} images"
+        choices.append(Choice("recipe", recipe, f"for {kind}"))
+    changes, fitted = fit_settings(method, seen, domain, device, settings, mixed)
     choices += fitted
-    pinned = "backbone" in chosen.takes and not {"network", "weights", "digest"} & set(settings)
+    pinned = pretrained and not {"network", "weights", "digest"} & set(settings)
     return Chosen(method, recipe, PRETRAINED if pinned else None, changes, tuple(choices), warnings, free=True)
 
 
 def fit_settings(
-    method: str, seen: Look | None, domain: str, device: str, given: Mapping[str, Any]
+    method: str, seen: Look | None, domain: str, device: str, given: Mapping[str, Any], mixed: bool
 ) -> tuple[dict[str, Any], list[Choice]]:
-    """The settings of the method that suit images that look like that, beside those ``given``, and what to tell of
-    them; none where nothing could be looked at."""
+    """The settings of the method that suit images that look like that, and a ``mixed`` pile if it is one, beside those
+    ``given``, and what to tell of them; none where nothing could be looked at."""
     fits = get_method(method).fitted(seen, domain, device, given) if seen else []
+    fits = [fit for fit in fits if fit.mixed or not mixed]
     changes = {name: value for fit in fits for name, value in fit.changes.items()}
     return changes, [fit.choice for fit in fits if fit.choice]
 
 
 def reason(method: str, domain: str, device: str, images: int) -> tuple[str, tuple[str, ...]]:
     """Why the method was chosen, and what to warn of."""
-    if "backbone" in get_method(method).takes:
+    if _is_pretrained(method, _folder_recipe(method, domain, {}), {}):
         return f"{PRETRAINED} has learned from a million images, and here are {images:,}", ()
     why = "there is a GPU to train it on" if device == "cuda" else "what trains quickly without a GPU"
     if is_installed(PRETRAINED):
@@ -130,6 +146,19 @@ def _files(source: Source) -> list[Path]:
         except (UserError, OSError):
             continue
     return found
+
+
+def _folder_recipe(method: str, domain: str, settings: Mapping[str, Any]) -> str:
+    """The method's recipe for folders of images of the domain, or for the pretrained network that was given."""
+    over = is_pretrained(str(settings.get("network", "")), settings.get("weights"))
+    return default_recipe(method, *[OVER_BACKBONE] * over, "folder", f"folder-{domain}")
+
+
+def _is_pretrained(method: str, recipe: str, settings: Mapping[str, Any]) -> bool:
+    """Whether the method, by its recipe and the settings given, begins with a network that others have trained."""
+    chosen, mapping = get_method(method), load_recipe(recipe) | dict(settings)
+    network = str(mapping.get("network", chosen.Settings.network))
+    return "backbone" in chosen.takes and is_pretrained(network, mapping.get("weights"))
 
 
 def _suits_backbone(settings: Mapping[str, Any]) -> bool:

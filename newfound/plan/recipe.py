@@ -63,7 +63,8 @@ def backbone_changes(
 
 def takers(what: str) -> str:
     """The methods that take that, for a sentence."""
-    return " or ".join(name for name in method_names() if what in said(name)["takes"])
+    *others, last = (name for name in method_names() if what in said(name)["takes"])
+    return " or ".join([", ".join(others), last] if others else [last])
 
 
 def check_changes(settings: Any) -> dict[str, Any]:

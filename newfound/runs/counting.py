@@ -144,7 +144,7 @@ def _of_run(folder: Path, seed: int, device: str, reporter: Reporter) -> Count:
         images = images.to(where)
         return read_features(model, images, where, reporter, title="reading features", of=model.features).cpu()
 
-    labels, taught = collection.labels[: collection.n_labelled], get_method(run.settings.method).taught
+    labels, taught = collection.labels[: collection.n_labelled], get_method(run.settings.method)(run.settings).taught
     return count_images(
         collection.train, labels, features_of, mixed=collection.mixed, taught=taught, seed=seed, reporter=reporter
     )

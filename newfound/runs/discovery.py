@@ -165,6 +165,8 @@ def discover(
             resolved = resolve_settings(chosen.method, chosen.recipe, changes | chosen.changes | given)
             fitting = get_method(chosen.method)(resolved)
             kept = parse_snapshots(snapshots, resolved)
+            if source.mixed:
+                fitting.check_mixed()
             fitting.check_weights(changes, features=bool(features), cache=place)
             held.enter_context(claimed(folder))
             if n_novel is not None and number is None:

@@ -16,7 +16,7 @@ from newfound.data.cache import default_cache
 from newfound.data.sources import Source
 from newfound.errors import UserError
 from newfound.methods import get_method
-from newfound.methods.base import Method, require_mixed
+from newfound.methods.base import Method, require_mixed, settings_for_mixed
 from newfound.model import Model, load_model
 from newfound.plan.auto import PRETRAINED
 from newfound.plan.call import Call
@@ -109,6 +109,7 @@ def grow(
             _require_fitting(old, method, model)
             if mixed:
                 require_mixed(old.settings.method)
+            settings = settings_for_mixed(old.settings) if mixed else old.settings
             method.check_weights({}, features=False, cache=place)
             gathered = gather(old, model, Path(corrected) if corrected else None, dict(moved or {}))
             source = Source(
@@ -126,21 +127,24 @@ def grow(
                 gathered.known.save(folder / KNOWN)
                 if gathered.remembered and gathered.rows:
                     hand_on(gathered.remembered, gathered.rows, folder)
-                reading = read_call(call, old.settings, reporter)
+                reading = read_call(call, settings, reporter)
                 method.check(reading.collection.train.shape)
                 use_threads(threads)
                 counted, choices = None, _choices(gathered, old)
+                if settings != old.settings:
+                    why = "in a mixed pile it takes the place of spectral clustering"
+                    choices += (Choice("clustering", "kmeans", why),)
                 if number is None:  # features of images that are gone have just been put where the estimate looks
                     counted = _count(method, call, reporter)
                     call = replace(call, source=replace(source, n_novel=to_look_for(counted)))
-                    reading = read_call(call, old.settings, reporter.without_warnings())
+                    reading = read_call(call, settings, reporter.without_warnings())
                     choices = (choice_of(counted), *choices)
                 for choice in choices:
                     reporter.say(str(choice))
                 if method.goes_on:
                     model.save(folder / START)
                 how = counted.to_mapping() if counted else None
-                new = Run.create(folder, call, old.settings, choices, _warnings(gathered, old), how, begun=True)
+                new = Run.create(folder, call, settings, choices, _warnings(gathered, old), how, begun=True)
         with interrupted(f"interrupted; {how_to_go_on(new)}"):
             found = execute(new, reading, reporter)
     make_room(place)

@@ -366,7 +366,7 @@ def test_methods_are_listed_with_whose_they_are_what_they_need_and_how_good_they
     kmeans = found["kmeans"]
     assert kmeans["summary"].startswith("Train a classifier on the labelled images")
     assert "Zhang et al." in kmeans["reference"]
-    assert (kmeans["year"], kmeans["takes"], kmeans["gpu"]) == (2024, ["images"], False)
+    assert (kmeans["year"], kmeans["takes"], kmeans["gpu"]) == (2024, ["backbone", "features", "images"], False)
     assert "kmeans-cifar10" in kmeans["recipes"]
     assert all(recipe.startswith("kmeans") for recipe in kmeans["recipes"])
     assert kmeans["recorded"] == RECORDED
@@ -386,7 +386,7 @@ def test_the_list_of_methods_is_lines_and_one_in_full_has_its_seeds(monkeypatch,
     assert cli.status() == 0
     lines = capsys.readouterr().out.splitlines()
     begin = next(i for i, line in enumerate(lines) if line.startswith("kmeans (2024): Train a classifier"))
-    assert lines[begin + 2] == "  learns from images, mixed piles (--mixed); needs no GPU"
+    assert lines[begin + 2] == "  learns from backbone, features, images, mixed piles (--mixed); needs no GPU"
     assert lines[begin + 3] == "  accuracy: cifar10 65.8 (65.5 ± 0.0), cifar100 51.7"
     assert lines[begin + 4].startswith("  recipes: kmeans-cifar10, ")
     assert "  learns from images; a GPU is advised" in lines

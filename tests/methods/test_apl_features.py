@@ -182,7 +182,7 @@ def test_a_missing_package_of_weights_is_said_before_anything_is_made(folders, t
 
 
 def test_a_backbone_is_for_the_method_that_uses_it(folders, tmp_path):
-    with pytest.raises(UserError, match="backbone is for the method apl-features or simgcd; apl trains"):
+    with pytest.raises(UserError, match="backbone is for the method apl-features, kmeans or simgcd; apl trains"):
         discover(**folders, method="apl", out=tmp_path / "run")
 
 

@@ -83,8 +83,8 @@ def photographs(tmp_path):
     )
 
 
-def chosen(folders, device="cpu", settings=None, **given):
-    source = Source(**{name: str(path) for name, path in folders.items()}, n_novel=2)
+def chosen(folders, device="cpu", settings=None, mixed=False, **given):
+    source = Source(**{name: str(path) for name, path in folders.items()}, n_novel=2, mixed=mixed)
     return choose(source, device, settings=settings or {}, **given)
 
 
@@ -143,6 +143,31 @@ def test_symbols_get_their_background_and_a_small_network_without_a_gpu(symbols)
     assert all(choice.why for choice in found.choices)
     gpu = chosen(symbols, "cuda:0")
     assert (gpu.method, gpu.recipe, gpu.changes["views.fill"]) == ("apl", "apl-folder-symbolic", 255)
+
+
+def test_in_a_mixed_pile_of_symbols_k_means_is_neither_told_nor_set_to_be_spectral_clustering(symbols):
+    found = chosen(symbols, method="kmeans", mixed=True)
+    assert found.changes == {"network": "vgg6", "data.size": 32, "views.fill": 255, "views.flip": False}
+    assert "clustering" not in {choice.what for choice in found.choices}
+    with pytest.raises(UserError, match=r"cluster\.algorithm is spectral, which cannot have known categories"):
+        newfound.discover(
+            **symbols, n_novel=2, mixed=True, method="kmeans", settings={"cluster.algorithm": "spectral"}, out="run"
+        )
+    pixels, labels = (load_digits().images * 15.9375).astype(np.uint8)[:60], [0, 1] * 10 + [-1] * 40
+    with pytest.raises(UserError, match=r"cannot have known categories as clusters: with mixed leave it out"):
+        newfound.Discoverer("kmeans", mixed=True, settings={"cluster.algorithm": "spectral"}).fit(pixels, labels)
+
+
+def test_k_means_trains_its_own_network_where_no_other_is_given(photographs, monkeypatch):
+    monkeypatch.setattr(auto, "is_installed", lambda network: True)
+    found = chosen(photographs, method="kmeans")
+    assert (found.recipe, found.backbone, found.changes["network"]) == ("kmeans-folder", None, "tiny")
+    assert found.warnings[0].startswith("kmeans trains its network on these 48 photographs alone")
+    over = chosen(photographs, method="kmeans", backbone="efficientnet-lite1")
+    assert (over.recipe, over.backbone, over.warnings) == ("kmeans-pretrained", "efficientnet-lite1", ())
+    named = chosen(photographs, method="kmeans", settings={"network": "efficientnet-lite1"})
+    assert (named.recipe, named.backbone, named.warnings) == ("kmeans-pretrained", None, ())
+    assert not named.changes
 
 
 def test_photographs_get_the_pretrained_network_where_it_is_installed(photographs, monkeypatch):

@@ -148,6 +148,16 @@ def test_later_images_of_known_and_of_found_categories_go_back_to_them(root):
     assert set(found_in(root, "without").values()) == {"novel-03", "novel-04"}
 
 
+def test_in_a_mixed_pile_k_means_takes_the_place_of_spectral_clustering_and_settings_say_so(root, tmp_path):
+    begin(root, out=tmp_path / "curves", settings=QUICK | {"cluster.algorithm": "spectral"})
+    found = go_on(root, run="curves", mixed=True)
+    assert newfound.runfolder.Run.open(found.folder).settings.cluster.algorithm == "kmeans"
+    told = {choice["what"]: choice for choice in found.result["auto"]}["clustering"]
+    assert (told["value"], told["why"]) == ("kmeans", "in a mixed pile it takes the place of spectral clustering")
+    without = go_on(root, run="curves", out="without")
+    assert newfound.runfolder.Run.open(without.folder).settings.cluster.algorithm == "spectral"
+
+
 def test_a_method_that_takes_no_mixed_pile_refuses_one(root, tmp_path):
     begin(root, out=tmp_path / "simclr", method="simclr", settings=QUICK | {"simclr.hidden": 32})
     with pytest.raises(UserError, match="mixed: simclr finds novel categories alone"):
@@ -310,11 +320,13 @@ def test_a_labelled_file_that_cannot_be_read_is_left_out_as_in_discover(root):
 # Images that are gone
 
 
-def test_a_frozen_network_is_grown_without_the_images_to_the_same_result(tmp_path, monkeypatch):
+@pytest.mark.parametrize("method", ["apl-features", "kmeans"])
+def test_a_frozen_network_is_grown_without_the_images_to_the_same_result(method, tmp_path, monkeypatch):
     pretrained_package.install(tmp_path / "site", monkeypatch)
     monkeypatch.setattr("newfound.trust.rehearsal.rehearse", lambda *_: None)  # takes long, and is not what is tested
     monkeypatch.setattr("newfound.trust.gauges.gauge", lambda *_: {})
-    options = {"method": "auto", "settings": {"stage2.epochs": 1}, "backbone": pretrained_package.NAME}
+    short = {"stage2.epochs": 1} if method == "apl-features" else {}
+    options = {"method": method, "settings": short, "backbone": pretrained_package.NAME}
     make_images(tmp_path)
     begin(tmp_path, **options)
     whole = go_on(tmp_path)

@@ -13,7 +13,7 @@ from newfound.data.collection import Collection, novel_tasks
 from newfound.data.vectors import VectorStore
 from newfound.methods.apl_features import FeatureAPL
 from newfound.methods.base import Outcome
-from newfound.methods.kmeans import KMeans
+from newfound.methods.simgcd import SimGCD
 from newfound.report.text import LENGTHS
 from newfound.trust.confidence import calibrated
 from newfound.trust.gauges import gauge, least_parted
@@ -83,7 +83,8 @@ def test_where_there_is_nothing_to_find_both_gauges_say_so():
 
 def test_a_rehearsal_needs_four_categories_and_features_that_no_label_touched():
     assert "rehearsal" not in judged(apart=3, known=3)[0]
-    assert "rehearsal" not in judged(KMeans(KMeans.Settings()), apart=3)[0]
+    assert "rehearsal" not in judged(apart=3, learns=True)[0]
+    assert "rehearsal" not in judged(SimGCD(SimGCD.Settings()), apart=3)[0], "it has none"
 
 
 def test_few_images_are_told():

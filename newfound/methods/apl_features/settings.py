@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from newfound.config.settings import MAX_COUNT, ClusterSettings, PlanSettings, number
-from newfound.methods.parts.backbone import BackboneSettings
+from newfound.methods.parts.backbone import WhitenedSettings
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class TuningSettings(PlanSettings):
 
 
 @dataclass(frozen=True)
-class FeatureSettings(BackboneSettings):
+class FeatureSettings(WhitenedSettings):
     """APL on the features of a network that others have trained, which stays as it is unless its last blocks are tuned;
     or on given features."""
 

@@ -1,4 +1,4 @@
-"""Methods over a network that others have trained: its features, whitened by the known categories."""
+"""Methods over a network that others have trained: its features, and their whitening by the known categories."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from newfound.errors import UserError
 from newfound.methods.base import Fit, Method
 from newfound.model import Encoder, Model
 from newfound.nets.heads import Whitened
-from newfound.nets.pretrained import Backbone, load_backbone
+from newfound.nets.pretrained import Backbone, is_pretrained, load_backbone
 from newfound.nets.thaw import thaw
 
 GREY = 127
@@ -41,7 +41,7 @@ class WhiteningSettings:
 
 @dataclass(frozen=True)
 class BackboneSettings(Settings):
-    """Which network that others have trained, and the whitening of its features."""
+    """Which network that others have trained."""
 
     network: str = "efficientnet-lite0"
     weights: str = ""
@@ -53,16 +53,32 @@ class BackboneSettings(Settings):
     deviation: tuple[float, ...] = ()
     """Of the three channels in 0 to 1, as the network was trained with; none takes what is known of the network."""
     data: DataSettings = DataSettings(size=224)
-    whitening: WhiteningSettings = WhiteningSettings()
 
     def __post_init__(self) -> None:
         if len(self.mean) not in (0, 3) or len(self.deviation) not in (0, 3) or min(self.deviation, default=1) <= 0:
             raise UserError("mean and deviation are three numbers each, for red, green and blue, or none")
 
+    @property
+    def pretrained(self) -> bool:
+        """Whether others have trained the network, or given features stand for images."""
+        return is_pretrained(self.network, self.weights)
+
+
+@dataclass(frozen=True)
+class WhitenedSettings(BackboneSettings):
+    """Which network that others have trained, and the whitening of its features."""
+
+    whitening: WhiteningSettings = WhiteningSettings()
+
 
 class BackboneMethod(Method):
-    """A method whose settings name a pretrained network (``BackboneSettings``), and in ``tune.blocks`` how many of its
-    last blocks learn on."""
+    """A method whose settings name a pretrained network (``BackboneSettings``), in ``whitening`` how its features are
+    whitened, and in ``tune.blocks`` how many of its last blocks learn on; without these settings neither is done."""
+
+    @property
+    def blocks(self) -> int:
+        """How many of the network's last blocks learn on."""
+        return self.settings.tune.blocks if hasattr(self.settings, "tune") else 0
 
     @classmethod
     def fitted(cls, look: Look, domain: str, device: str, given: Mapping[str, Any]) -> list[Fit]:
@@ -72,9 +88,9 @@ class BackboneMethod(Method):
     def check_settings(self) -> None:
         if not nets.is_external(self.settings.network):
             super().check_settings()
-        if self.settings.tune.blocks:
+        if self.blocks:
             with torch.device("meta"):  # takes no memory
-                thaw(nets.build(self.settings.network, 3, 224), self.settings.tune.blocks)
+                thaw(nets.build(self.settings.network, 3, 224), self.blocks)
 
     def check_weights(self, loaded: Mapping[str, Any], *, features: bool, cache: Path) -> None:
         named = {name: getattr(self.settings, name) for name in ("network", "weights", "digest")}
@@ -109,7 +125,7 @@ class BackboneMethod(Method):
 
     def kept_as(self) -> str:
         chosen = self.settings
-        as_pinned = not (chosen.tune.blocks or chosen.mean or chosen.deviation)
+        as_pinned = not (self.blocks or chosen.mean or chosen.deviation)
         return str(chosen.digest) if as_pinned else ""
 
     def read(self, collection: Collection, engine: Engine, start: Model | None) -> tuple[Encoder, Tensor]:
@@ -120,10 +136,9 @@ class BackboneMethod(Method):
         channels = collection.train.shape[0]
         if isinstance(collection.train, VectorStore):
             features, zero = engine.train_images.images.flatten(1), torch.zeros(channels)
-            encoder = Encoder(
-                "features", channels, 1, zero, zero + 1, dimension=self.dimension(features.shape), whitened=True
-            )
-            thaw(encoder.net, self.settings.tune.blocks)
+            dimension = self.dimension(features.shape)
+            encoder = Encoder("features", channels, 1, zero, zero + 1, dimension=dimension, whitened=bool(dimension))
+            thaw(encoder.net, self.blocks)
             return encoder, features
         encoder, digest = self._frozen(collection, engine)
         features = frozen_features(
@@ -145,31 +160,53 @@ class BackboneMethod(Method):
         )
 
     def dimension(self, shape: Sequence[int]) -> int:
-        """That of whitened features, where there are features of that shape [N, D]."""
+        """That of whitened features, where there are features of that shape [N, D]; 0 where they stay as they are."""
+        if not hasattr(self.settings, "whitening"):
+            return 0
         return max(1, min(self.settings.whitening.dimension, shape[0] - 1, shape[1]))
 
     def _frozen(self, collection: Collection, engine: Engine) -> tuple[Encoder, str]:
         """The encoder around the network that others have trained, and the network's digest."""
         channels, size, _ = collection.train.shape
         backbone = self._backbone(engine)
+        dimension = self.dimension((len(collection.train), backbone.net.width))
         encoder = Encoder(
             backbone.network,
             channels,
             size,
             torch.tensor(backbone.mean),
             torch.tensor(backbone.deviation),
-            dimension=self.dimension((len(collection.train), backbone.net.width)),
+            dimension=dimension,
             resized=backbone.size,
-            whitened=True,
+            whitened=bool(dimension),
         )
         encoder.net.load_state_dict(backbone.net.state_dict())
-        thaw(encoder.net, self.settings.tune.blocks)
+        thaw(encoder.net, self.blocks)
         return encoder, backbone.digest()
 
     def _backbone(self, engine: Engine) -> Backbone:
         backbone = load_backbone(self.settings.network, self.settings.weights, engine.cache, self.settings.digest)
         mean, deviation = self.settings.mean or backbone.mean, self.settings.deviation or backbone.deviation
         return replace(backbone, mean=mean, deviation=deviation)
+
+
+class OwnOrBackboneMethod(BackboneMethod):
+    """The same where a network for which there are no weights of others is trained from the start."""
+
+    def check_settings(self) -> None:
+        if self.settings.pretrained:
+            super().check_settings()
+        else:
+            Method.check_settings(self)
+
+    def check_weights(self, loaded: Mapping[str, Any], *, features: bool, cache: Path) -> None:
+        if self.settings.pretrained or features:
+            super().check_weights(loaded, features=features, cache=cache)
+
+    def check(self, shape: tuple[int, int, int]) -> None:
+        """Images of any shape will do for a pretrained network: they are resized for it."""
+        if not self.settings.pretrained:
+            Method.check(self, shape)
 
 
 @torch.no_grad()

@@ -57,14 +57,24 @@ def find_clusters(
 
 @torch.no_grad()
 def cluster_outcome(
-    encoder: Encoder, collection: Collection, settings: ClusterSettings, engine: Engine, *, method: str
+    encoder: Encoder,
+    collection: Collection,
+    settings: ClusterSettings,
+    engine: Engine,
+    *,
+    method: str,
+    features: Tensor | None = None,
 ) -> Outcome:
-    """The outcome of clustering the encoder's features, task by task: a model that takes the nearest centre."""
+    """The outcome of clustering the encoder's features, task by task: a model that takes the nearest centre. The
+    ``features`` [n_train, D] need not be read again where they are given."""
     first, n_known = collection.n_labelled, len(collection.classes)
     names = collection.classes, novel_names(collection)
     head = LinearClassifier(encoder.width, n_known + collection.n_novel).to(engine.device)
     model = Model(encoder, head, *names, method=method, unit_features=settings.normalise)
-    features = engine.features(model, engine.train_images, title="reading features", of=model.features)
+    if features is None:
+        features = engine.features(model, engine.train_images, title="reading features", of=model.features)
+    else:
+        features = F.normalize(features) if settings.normalise else features
     assignments, centres, inertia = find_clusters(
         features[first:], collection, settings, engine, known=features[:first]
     )
