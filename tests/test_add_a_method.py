@@ -172,5 +172,5 @@ def test_a_method_without_a_recipe_asks_for_one(lab, tmp_path):
     words = ["-m", "newfound", "discover", "--method", "deep-cluster", "--dataset", "digits", "--out", tmp_path / "run"]
     told = lab(*words)
     assert told.returncode == 2
-    assert "the method deep-cluster has no recipe for digits: name one with --recipe" in told.stderr
+    assert "the method deep-cluster has no recipe that fits: name one with --recipe" in told.stderr
     assert lab(*words, "--recipe", recipe, "--set", "stage1.epochs=1").returncode == 0

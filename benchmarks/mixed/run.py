@@ -132,7 +132,7 @@ def main() -> None:
     settings = {f"{name}, digits": resolve_settings(name, f"{name}-digits", {}) for name in options.digits}
     settings[options.method] = resolve_settings(options.method, RECIPES[options.method], {})
     path = RECORD if options.method == METHOD else RECORD.with_name(f"{options.method}.json")
-    data = f"CIFAR-100, {KNOWN} known and {NOVEL} novel classes; scikit-learn's digits"
+    data = f"CIFAR-100, {KNOWN} known and {NOVEL} novel classes" + ("; scikit-learn's digits" if options.digits else "")
     record = {"data": data, "runs": runs, **begin(settings=settings, seed=options.seeds)}
 
     def add(pile: str, reading: Reading, method: str, seed: int, **more: Any) -> None:

@@ -18,7 +18,7 @@ import uneven
 import within
 from pools import POOLS
 
-from newfound.trust.within import TIMES
+from newfound.cluster.fixed import FINER
 
 HERE = Path(__file__).parent
 PARTS = {
@@ -127,7 +127,7 @@ features.
 
 A run without `--mixed` gives every image of the pile a novel category. The gauge *within* says how much of the pile
 lies within known categories: labelled images and the pile are clustered together, with the known categories as
-clusters to which their labelled images belong, and {TIMES} new clusters for each category that is looked for. It is the
+clusters to which their labelled images belong, and {FINER} new clusters for each category that is looked for. It is the
 share of the pile that joins known categories. From {bar:.0%} on a warning names `--mixed`.
 
 {n} situations: {data}; 4 to 20 known categories of 10 to 40 labelled images, 3 to 12 novel ones of 15 to 40, and a
@@ -309,7 +309,7 @@ def _within(record: dict[str, Any]) -> dict[str, Any]:
     told = [run["within"] >= record["bar"] for run in pure]
     half = [one for run, one in zip(pure, told, strict=True) if run["asked"] < run["novel"]]
     return {
-        "TIMES": TIMES, "bar": record["bar"], "n": len(record["runs"]), "data": record["data"],
+        "FINER": FINER, "bar": record["bar"], "n": len(record["runs"]), "data": record["data"],
         "table": within.table(record), "false": np.mean(told), "half": sum(half), "half_runs": len(half),
         "right": sum(told) - sum(half), "right_runs": len(told) - len(half),
     }  # fmt: skip
