@@ -25,9 +25,7 @@ def default_recipe(method: str, *suffixes: str) -> str:
     names, there = [*(f"{method}-{suffix}" for suffix in suffixes), method], recipe_names()
     if found := next((name for name in names if name in there), None):
         return found
-    raise UserError(
-        f"the method {method} has no recipe for {suffixes[0]}: name one with --recipe, or a file of settings"
-    )
+    raise UserError(f"the method {method} has no recipe that fits: name one with --recipe, or a file of settings")
 
 
 def backbone_changes(
