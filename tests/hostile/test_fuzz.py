@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save
 
 from newfound.data.answers import read_table
-from newfound.data.embeddings import _read_ids, read_vectors
+from newfound.data.embeddings import read_ids, read_vectors
 from newfound.engine.checkpoint import Checkpoints
 from newfound.errors import UserError
 from newfound.model import load_model
@@ -177,7 +177,7 @@ GOOD = {
     "the journal": (b'{"result.json": ".result.json.0007abcd.writing"}', _journal),
     "recipes": (b"method: kmeans\nbase: kmeans\nstage1: {epochs: 3}\n", _file(lambda path: load_recipe(str(path)))),
     "labels": (b"image,label\na.png,b\n", _file(read_table)),
-    "ids": (b"image\na.png\nb.png\n", _file(lambda path: _read_ids(path, 2))),
+    "ids": (b"image\na.png\nb.png\n", _file(lambda path: read_ids(path, 2))),
     "features": (npy(), _file(read_vectors)),
     "weights": (save({"fc.weight": np.zeros(3, np.float32)}), _file(lambda path: load_file(path, None))),
 }  # fmt: skip
