@@ -171,8 +171,7 @@ class Discoverer(ClusterMixin, BaseEstimator):
         chosen = self._choose(images, device, given)
         if self.mixed:
             require_mixed(chosen.method)
-        changes = _changes_for_features(chosen.method) if _are_features(images) else chosen.changes
-        settings = resolve_settings(chosen.method, chosen.recipe, changes | given)
+        settings = resolve_settings(chosen.method, chosen.recipe, chosen.changes | given)
         if self.mixed:
             get_method(chosen.method)(settings).check_mixed()
         store = self._store(images, settings.data.size)
@@ -232,16 +231,25 @@ class Discoverer(ClusterMixin, BaseEstimator):
     def _choose(self, images: np.ndarray | list[str | Path], device: torch.device, given: Mapping[str, Any]) -> Chosen:
         """The method and the recipe given, or what suits the images and the device."""
         method = self.method if self.method != "auto" else None
+        if isinstance(images, np.ndarray) and images.dtype.kind == "f" and images.ndim == 2:
+            return self._choose_for_features(method)
         if self.recipe:
             return Chosen(method or method_of(self.recipe), self.recipe)
-        if _are_features(images):
-            method = method or WITH_BACKBONE
-            recipe = default_recipe(method, OVER_BACKBONE, "folder", "folder-natural")
-            return Chosen(method, recipe, free=True)
         seen = look_at_pixels(images) if isinstance(images, np.ndarray) else look([Path(path) for path in images])
         return choose_for_images(
             seen, len(images), device.type, method=method, domain=self._domain(), settings=given, mixed=self.mixed
         )
+
+    def _choose_for_features(self, method: str | None) -> Chosen:
+        """The same for features in the place of images; stops where the method cannot learn from them."""
+        method = method or (method_of(self.recipe) if self.recipe else WITH_BACKBONE)
+        if "features" not in get_method(method).takes:
+            raise UserError(
+                f"a float array [N, D] holds features, and {method} learns from images: uint8 [N, H, W] or "
+                f"[N, H, W, C], or paths; for features there is {takers('features')}"
+            )
+        recipe = self.recipe or default_recipe(method, OVER_BACKBONE, "folder", "folder-natural")
+        return Chosen(method, recipe, changes={"network": "features"}, free=not self.recipe)
 
     def _domain(self) -> str | None:
         """What the images are, None for as they look."""
@@ -370,20 +378,6 @@ class Discoverer(ClusterMixin, BaseEstimator):
             given = given.flatten(1) if isinstance(store, VectorStore) else given
         names = [str(name) for name in self.classes_]
         return write_onnx(self.model_, Path(to), images=given, names=names, about={})
-
-
-def _are_features(images: np.ndarray | list[str | Path]) -> bool:
-    return isinstance(images, np.ndarray) and images.dtype.kind == "f" and images.ndim == 2
-
-
-def _changes_for_features(method: str) -> dict[str, Any]:
-    """The settings that features in the place of images stand for; stops where the method cannot learn from them."""
-    if "features" not in get_method(method).takes:
-        raise UserError(
-            f"a float array [N, D] holds features, and {method} learns from images: uint8 [N, H, W] or "
-            f"[N, H, W, C], or paths; for features there is {takers('features')}"
-        )
-    return {"network": "features"}
 
 
 def _check_fits(settings: Settings, store: ImageStore, given: Mapping[str, Any]) -> None:
