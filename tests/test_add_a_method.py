@@ -158,6 +158,36 @@ def test_a_method_that_is_there_twice_or_not_at_all_is_told(lab, tmp_path):
         assert lab(*lists, "iic").returncode == 0, "others can be used"
 
 
+BROKEN = {
+    "__init__.py": "raise RuntimeError('this package is broken')",
+    "deep_cluster.py": "import a_package_that_is_not_there",
+}
+
+
+@pytest.mark.parametrize("file", BROKEN)
+def test_a_broken_package_breaks_its_own_methods_alone(lab, tmp_path, file):
+    (tmp_path / "my_lab" / file).write_text(BROKEN[file])
+    words = ["-m", "newfound", "discover", "--dataset", "digits", "--set", "stage1.epochs=1", "--out", tmp_path / "run"]
+    assert lab(*words, "--method", "kmeans").returncode == 0
+    words = ["--features", "f.npy", "--labels", "l.csv", "--novel", 2, "--method", "uno", "--out", tmp_path / "other"]
+    told = lab("-m", "newfound", "discover", *words)
+    assert "--features is for the method apl-features, kmeans or simgcd; uno learns from images" in told.stderr
+    told = lab("-m", "newfound", "methods")
+    assert told.returncode == 2
+    assert "the method deep-cluster of another package, my_lab.deep_cluster, cannot be imported" in told.stderr
+
+
+def test_what_is_no_name_of_a_method_is_passed_over_and_a_class_may_be_named(lab, tmp_path):
+    points = tmp_path / "my_lab-1.0.dist-info" / "entry_points.txt"
+    lines = ["../deep = my_lab.deep_cluster", "* = my_lab.deep_cluster", "/abs = my_lab.deep_cluster"]
+    points.write_text("\n".join(["[newfound.methods]", *lines, "deep-cluster = my_lab.deep_cluster:DeepCluster"]))
+    told = lab("-m", "newfound", "methods", "--json")
+    assert told.returncode == 0, told.stderr
+    found = json.loads(told.stdout)
+    assert found["deep-cluster"]["takes"] == ["images"]
+    assert not {"../deep", "*", "/abs"} & set(found)
+
+
 def test_a_run_of_a_method_that_is_not_installed_is_told(lab, tmp_path):
     words = ["--method", "deep-cluster", "--set", "stage1.epochs=1", "--dataset", "digits", "--out", tmp_path / "run"]
     assert lab("-m", "newfound", "discover", *words).returncode == 0

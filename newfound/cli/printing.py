@@ -26,19 +26,6 @@ WAYS = {
     "shift": "mean shift and Ward's tree",
 }
 """What ways to the number of categories are called."""
-HEADS = {
-    "accuracy": "accuracy",
-    "nmi": "NMI",
-    "ari": "ARI",
-    "old": "old",
-    "new": "new",
-    "test_old": "test old",
-    "test_new": "test new",
-    "test_all": "test all",
-    "stability": "stability",
-    "minutes": "minutes",
-}
-"""What the figures of a comparison are called, in the order of its columns."""
 MOST_COLUMNS = 16
 """Runs whose agreement is printed."""
 MOST_LINES = 20
@@ -197,9 +184,11 @@ def print_comparison(found: Comparison, as_json: bool) -> None:
     if as_json:
         write_json(found.to_mapping())
         return
-    figures = [name for name in HEADS if any(name in run for run in found.runs)]
+    from newfound.runs.compare import FIGURES
+
+    figures = [name for name in FIGURES if any(name in run for run in found.runs)]
     data = ["data"] if len({run["data"] for run in found.runs}) > 1 else []
-    heads = [HEADS[name] for name in figures]
+    heads = [FIGURES[name] for name in figures]
     rows = [["", "run", "method", *data, "seed", *heads, "settings"]]
     for number, run in enumerate(found.runs, 1):
         values = [_figure(name, run.get(name)) for name in figures]
@@ -241,6 +230,7 @@ def _settings(settings: dict[str, Any]) -> str:
 
 def write_aligned(rows: list[list[str]]) -> None:
     """Rows of cells, of which all but the last are as wide as the widest of their column."""
+    rows = [[visible(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)]

@@ -10,7 +10,9 @@ from __future__ import annotations
 import ast
 import json
 import pkgutil
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
@@ -28,6 +30,8 @@ SHARED = ("base", "instance", "parts")
 GROUP = "newfound.methods"
 """Entry points of other packages, NAME = MODULE: the module defines the method of that name, in a file or folder of its
 own, with its recipes beside it."""
+NAME = re.compile("[a-z0-9]+(-[a-z0-9]+)*")
+"""Of a method."""
 PAPER, WITH_BACKBONE, QUICK = "apl", "apl-features", "kmeans"
 """What is taken where nobody chose: for the paper's data sets, with a pretrained network or given features, and where
 there is neither such a network nor a GPU."""
@@ -48,8 +52,8 @@ def outside() -> dict[str, list[str]]:
     """The modules of the methods of other packages, by the name of the method; several where packages disagree."""
     found: dict[str, list[str]] = {}
     for point in entry_points(group=GROUP):
-        if point.value not in (those := found.setdefault(point.name, [])):
-            those.append(point.value)
+        if NAME.fullmatch(point.name) and point.module not in (those := found.setdefault(point.name, [])):
+            those.append(point.module)
     return found
 
 
@@ -65,7 +69,8 @@ def get_method(name: str) -> type[Method]:
     from newfound.methods.base import Method
 
     for found in vars(module).values():
-        if isinstance(found, type) and issubclass(found, Method) and found.__module__.startswith(module.__name__):
+        own = isinstance(found, type) and f"{found.__module__}.".startswith(f"{module.__name__}.")
+        if own and issubclass(found, Method):
             return found
     raise TypeError(f"{module.__name__} defines no Method")
 
@@ -82,12 +87,35 @@ def summary(name: str) -> str:
 
 
 def said(name: str) -> dict[str, Any]:
-    """What the method's class says of itself (``SAID``), read from its own files, which are not imported for that."""
-    origin = _file(_place(name))
+    """What the method's class says of itself (``SAID``): of ours read from files, which are not imported for that."""
+    place = _place(name)
+    if name not in _own():
+        return _said_by_class(name, place)
+    origin = _file(place)
     own = sorted(origin.parent.rglob("*.py")) if origin.name == "__init__.py" else [origin]
     found = dict(_written(_file(f"{__name__}.base")))
     for path in own:
         found |= _written(path)
+    return found
+
+
+def _said_by_class(name: str, place: str) -> dict[str, Any]:
+    _file(place)  # stops if there is none
+    try:
+        method = get_method(name)
+    except Exception as error:
+        raise UserError(f"the method {name} of another package, {place}, cannot be imported: {error!r}") from error
+    plain = {what: getattr(method, what) for what in SAID}
+    return plain | {"takes": sorted(plain["takes"])}
+
+
+def methods_that(say: Callable[[dict[str, Any]], Any]) -> list[str]:
+    """The names of the methods that ``say`` so of themselves, without those that cannot be imported."""
+    found = []
+    for name in method_names():
+        with suppress(UserError):
+            if say(said(name)):
+                found.append(name)
     return found
 
 
@@ -128,17 +156,27 @@ def _place(name: str) -> str:
 
 
 def _file(place: str) -> Path:
+    """The file of a module, of which nothing is imported, nor of the packages that it is in."""
+    top, *parts = place.split(".")
     try:
-        spec = find_spec(place)
-    except ModuleNotFoundError:  # of a package above it
+        spec = find_spec(top)
+    except (ImportError, ValueError):
         spec = None
-    if spec is None or spec.origin is None:
-        raise UserError(f"an installed package says that it has a method in {place}, but there is no such module")
-    return Path(spec.origin)
+    if spec is not None and parts:
+        folders = [Path(folder, *parts) for folder in spec.submodule_search_locations or ()]
+        files = [file for folder in folders for file in (folder.with_name(f"{parts[-1]}.py"), folder / "__init__.py")]
+    else:
+        files = [Path(spec.origin)] if spec is not None and spec.origin else []
+    if there := next((file for file in files if file.is_file()), None):
+        return there
+    raise UserError(f"an installed package says that it has a method in {place}, but there is no such module")
 
 
 def _parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+    try:
+        return ast.parse(path.read_text(encoding="utf-8"))
+    except (SyntaxError, ValueError) as error:
+        raise UserError(f"{path}, a method of an installed package, cannot be read: {error}") from None
 
 
 def _written(path: Path) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from newfound.data.collection import Collection
 from newfound.data.look import Look
 from newfound.engine.loop import Engine
 from newfound.errors import UserError
-from newfound.methods import get_method, method_names, said
+from newfound.methods import get_method, methods_that
 from newfound.model import Model
 from newfound.model.strangeness import learn_exemplars
 
@@ -224,7 +224,7 @@ def fit_background(look: Look, *names: str) -> Fit:
 def require_mixed(method: str) -> None:
     """Stop unless that method takes mixed piles."""
     if not get_method(method).mixed:
-        those = ", ".join(name for name in method_names() if said(name)["mixed"])
+        those = ", ".join(methods_that(lambda found: found["mixed"]))
         raise UserError(f"--mixed: {method} finds novel categories alone; methods that find known ones, too: {those}")
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from newfound.config.mapping import brief, cut, from_mapping, load_yaml, override
 from newfound.config.settings import Settings
 from newfound.errors import UserError, did_you_mean, nearest
-from newfound.methods import WITH_BACKBONE, get_method, method_names, outside, recipe_files, said
+from newfound.methods import WITH_BACKBONE, get_method, methods_that, outside, recipe_files
 from newfound.strangers import SMALL, parse_yaml, read_small
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def backbone_changes(
 
 def takers(what: str) -> str:
     """The methods that take that, for a sentence."""
-    *others, last = (name for name in method_names() if what in said(name)["takes"])
+    *others, last = methods_that(lambda found: what in found["takes"])
     return " or ".join([", ".join(others), last] if others else [last])
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
+import math
+import os
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from newfound.config.mapping import to_mapping
+from newfound.config.mapping import brief, to_mapping
 from newfound.errors import UserError
 from newfound.evaluate.accuracy import clustering_accuracy
 from newfound.files import write_text, writing_to
@@ -22,26 +25,44 @@ from newfound.tables import format_table
 if TYPE_CHECKING:
     import pandas as pd
 
-FIGURES = ("accuracy", "nmi", "ari", "old", "new", "test_old", "test_new", "test_all", "stability", "minutes")
-"""What a run may have, in the order of the columns. Shares of images are from 0 to 1; those of test images are under
-the strict protocol."""
+FIGURES = {
+    "accuracy": "accuracy",
+    "nmi": "NMI",
+    "ari": "ARI",
+    "old": "old",
+    "new": "new",
+    "test_old": "test old",
+    "test_new": "test new",
+    "test_all": "test all",
+    "stability": "stability",
+    "minutes": "minutes",
+}
+"""What a run may have, in the order of the columns, and their titles. Shares of images are from 0 to 1; those of test
+images are under the strict protocol."""
 MOST = 500
 """Runs at the most."""
 
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Runs side by side."""
+    """Runs side by side.
+
+    Attributes
+    ----------
+    runs : list of dict
+        Of each run "run", "method", "data", "seed", "novel" (how many categories it looked for), its figures, and
+        "settings": those in which it differs from other runs here, by name. An unfinished run has no figures.
+    means : list of dict
+        Of finished runs that differ in their seeds alone "method", "data", "settings", "seeds", and for each figure its
+        "mean" and its "deviation", the sample standard deviation: None for one seed.
+    agreement : array [runs, runs]
+        The share of images that are in matching categories, which is as accuracy is, with another run in the place of
+        the truth. NaN where the piles are not the same images, or a run is unfinished.
+    """
 
     runs: list[dict[str, Any]]
-    """Of each run "run", "method", "data", "seed", "novel" (how many categories), those of ``FIGURES`` that it has, and
-    "settings": those in which it differs from other runs here, by name. An unfinished run has no figures."""
     means: list[dict[str, Any]]
-    """Of finished runs that differ in their seeds alone "method", "data", "settings", "seeds", and for each figure its
-    "mean" and its "deviation", the sample standard deviation: None for one seed."""
     agreement: np.ndarray
-    """[runs, runs]: the share of images that are in matching categories, which is as accuracy is, with another run in
-    the place of the truth. NaN where the piles are not the same images, or a run is unfinished."""
 
     def __repr__(self) -> str:
         return f"Comparison({len(self.runs)} runs)"
@@ -56,14 +77,19 @@ class Comparison:
 
     def lines(self) -> list[dict[str, Any]]:
         """``runs`` with the settings as entries of their own; what a run does not have is None."""
-        names = dict.fromkeys(name for run in self.runs for name in run["settings"])
         figures = [name for name in FIGURES if any(name in run for run in self.runs)]
         columns = ["run", "method", "data", "seed", "novel", *figures]
+        names = dict.fromkeys(name for run in self.runs for name in run["settings"] if name not in columns)
         return [{c: run.get(c) for c in columns} | {n: run["settings"].get(n) for n in names} for run in self.runs]
 
     def write(self, path: str | Path) -> None:
-        """Write ``lines`` to a CSV file."""
+        """Write ``lines`` to a CSV file, which lies in none of the runs."""
         lines, path = self.lines(), Path(path)
+        for run in self.runs:
+            if path.resolve().is_relative_to(Path(run["run"]).resolve()):
+                raise UserError(
+                    f"--out {path} lies in the run {run['run']}, whose files are its own: choose another place"
+                )
         rows = [["" if value is None else str(value) for value in line.values()] for line in lines]
         with writing_to(path, "--out"):
             write_text(path, format_table(list(lines[0]), rows))
@@ -73,32 +99,34 @@ class Comparison:
         return {"runs": self.runs, "means": self.means, "agreement": self.agreement.tolist()}
 
 
-def compare(runs: str | Path | Iterable[str | Path | Discovery]) -> Comparison:
+def compare(runs: str | Path | Discovery | Iterable[str | Path | Discovery]) -> Comparison:
     """Put runs side by side: figures, means over seeds, and how far the runs agree. docs/compare.md explains these.
 
     ``runs`` are run folders, folders of run folders, or what ``discover`` gave.
     """
-    given = [runs] if isinstance(runs, str | Path) else runs
-    folders = _folders(one.folder if isinstance(one, Discovery) else one for one in given)
-    opened = [Run.open(folder) for folder in folders]
-    asked = [_asked(run) for run in opened]
-    chosen = [_differing(of, asked) for of in asked]
+    opened = [Run.open(folder) for folder in _folders(runs)]
+    chosen = _apart([_asked(run) for run in opened])
     for method in {run.settings.method for run in opened}:  # settings of several methods have nothing in common
         those = [i for i, run in enumerate(opened) if run.settings.method == method]
-        settings = {i: _flat(to_mapping(opened[i].settings)) for i in those}
-        for i in those:
-            chosen[i] = chosen[i] | _differing(settings[i], list(settings.values()))
+        settings = _apart([_flat(to_mapping(opened[i].settings)) for i in those])
+        for i, differing in zip(those, settings, strict=True):
+            chosen[i] = chosen[i] | differing
     described = [_describe(run, settings) for run, settings in zip(opened, chosen, strict=True)]
     return Comparison(described, _means(described), _agreement(opened))
 
 
-def _folders(given: Iterable[str | Path]) -> list[Path]:
+def _folders(runs: Any) -> list[Path]:
     """The run folders, each once: those given, and those in folders that were given."""
-    found: dict[Path, Path] = {}
-    for folder in map(Path, given):
-        inside = sorted(path.parent for path in folder.glob("*/settings.yaml"))
-        for one in inside if inside and not (folder / "settings.yaml").exists() else [folder]:
-            found.setdefault(one.absolute(), one)
+    given = [runs] if isinstance(runs, str | Path | Discovery) else runs
+    found: dict[str, Path] = {}
+    try:
+        for one in given:
+            folder = one.folder if isinstance(one, Discovery) else Path(one)
+            inside = sorted(path.parent for path in folder.glob("*/settings.yaml"))
+            for run in inside if inside and not (folder / "settings.yaml").exists() else [folder]:
+                found.setdefault(os.path.realpath(run), run)
+    except (TypeError, ValueError):
+        raise UserError(f"runs are folders, or what discover gave, not {brief(runs)}") from None
     if not found:
         raise UserError("there are no runs to compare: name run folders, or a folder that has some")
     if len(found) > MOST:
@@ -107,10 +135,13 @@ def _folders(given: Iterable[str | Path]) -> list[Path]:
 
 
 def _asked(run: Run) -> dict[str, Any]:
-    """What the run was to work on, beside its data set, which is told apart; the seed does not count."""
+    """What the run was to work on, and with how many threads; the seed does not count."""
     source = to_mapping(run.call.source)
-    source["novel"] = source.pop("n_novel")
-    return {name: value for name, value in source.items() if name not in ("dataset", "known", "next_name")}
+    there = {name: value for name, value in source.items() if name not in ("dataset", "data", "n_novel", "next_name")}
+    if there.pop("known") and (known := run.folder / "known.json").is_file():
+        there["known"] = hashlib.sha256(known.read_bytes()).hexdigest()[:12]
+    number = len(run.read_result()["novel"]) if run.finished else run.call.source.n_novel
+    return {"novel": number, **there, "device": run.call.device.partition(":")[0], "threads": run.call.threads}
 
 
 def _flat(settings: Mapping[str, Any], before: str = "") -> dict[str, Any]:
@@ -121,9 +152,11 @@ def _flat(settings: Mapping[str, Any], before: str = "") -> dict[str, Any]:
     return found
 
 
-def _differing(own: Mapping[str, Any], all_of: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What of ``own`` is not the same in all."""
-    return {name: value for name, value in own.items() if any(other.get(name) != value for other in all_of)}
+def _apart(all_of: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Of each its values that are not the same in all."""
+    every = dict.fromkeys(name for own in all_of for name in own)
+    names = [name for name in every if any(own.get(name) != all_of[0].get(name) for own in all_of)]
+    return [{name: own.get(name) for name in names} for own in all_of]
 
 
 def _describe(run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -147,13 +180,14 @@ def _describe(run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _means(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    groups: dict[str, list[dict[str, Any]]] = {}
+    groups: dict[str, dict[int, dict[str, Any]]] = {}
     for run in runs:
-        if run["finished"]:
-            groups.setdefault(repr((run["method"], run["data"], sorted(run["settings"].items()))), []).append(run)
+        if run["finished"]:  # a run that was made twice counts once
+            alike = repr((run["method"], run["data"], sorted(run["settings"].items())))
+            groups.setdefault(alike, {}).setdefault(run["seed"], run)
     means = []
-    for some in groups.values():
-        seeds = [run["seed"] for run in some]
+    for by_seed in groups.values():
+        seeds, some = list(by_seed), list(by_seed.values())
         about = {name: some[0][name] for name in ("method", "data", "settings")}
         figures = {}
         for name in FIGURES:
@@ -166,12 +200,12 @@ def _means(runs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _agreement(runs: Sequence[Run]) -> np.ndarray:
-    piles: dict[tuple[str, ...], dict[int, np.ndarray]] = {}
+    piles: dict[Any, dict[int, np.ndarray]] = {}
     for place, run in enumerate(runs):
         if run.finished:
             rows = sorted((row["image"], row["category"]) for row in run.read_assignments())
             numbers = np.unique([category for _, category in rows], return_inverse=True)[1]
-            piles.setdefault(tuple(image for image, _ in rows), {})[place] = numbers
+            piles.setdefault((_pile(run), *(image for image, _ in rows)), {})[place] = numbers
     found = np.full((len(runs), len(runs)), np.nan)
     for several in piles.values():
         for (i, one), (j, other) in itertools.combinations_with_replacement(several.items(), 2):
@@ -179,9 +213,16 @@ def _agreement(runs: Sequence[Run]) -> np.ndarray:
     return found
 
 
+def _pile(run: Run) -> tuple[Any, ...]:
+    """Where the images of the pile are from; their names alone may be those of others."""
+    source = run.call.source
+    return source.dataset, source.task, source.features, source.ids, None if source.dataset else source.unlabelled
+
+
 def _part(result: Mapping[str, Any], *names: str) -> float | None:
     """A number in a result, where it is."""
     found: Any = result
     for name in names:
         found = found.get(name) if isinstance(found, dict) else None
-    return float(found) if isinstance(found, int | float) else None
+    is_number = isinstance(found, int | float) and not isinstance(found, bool) and math.isfinite(found)
+    return float(found) if is_number else None

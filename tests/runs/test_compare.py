@@ -11,9 +11,10 @@ import pandas as pd
 import pytest
 from sklearn.datasets import load_digits
 
-from newfound import UserError, compare, discover
+from newfound import UserError, compare, discover, open_run
 from newfound.cli import main as cli
 from newfound.progress import Reporter
+from newfound.runfolder import Run
 from newfound.runs.assess import assess
 
 
@@ -134,6 +135,9 @@ def test_what_is_no_number_in_a_result_is_left_out(runs, tmp_path):
     )
     (run,) = compare(tmp_path / "odd").runs
     assert not {"accuracy", "test_all", "minutes"} & set(run)
+    odd = {"accuracy": float("inf"), "nmi": float("nan"), "ari": True}
+    (tmp_path / "odd" / "result.json").write_text(json.dumps(result | {"unlabelled": odd}))
+    assert not set(odd) & set(compare(tmp_path / "odd").runs[0])
 
 
 def test_a_table_has_a_line_for_each_run_and_a_column_for_each_setting(runs, tmp_path):
@@ -167,6 +171,32 @@ def test_the_command_prints_all_of_it(runs, tmp_path, capsys, monkeypatch):
     assert found["runs"][0]["accuracy"] == accuracy
 
 
+def test_a_run_counts_once_however_it_is_named_and_copied(runs, tmp_path):
+    twice = compare([runs / "1-0", runs / ".." / "runs" / "1-0", open_run(runs / "1-0")])
+    assert len(twice.runs) == 1
+    assert len(compare(open_run(runs / "1-0")).runs) == 1
+    shutil.copytree(runs / "1-0", tmp_path / "copy")
+    assert [mean["seeds"] for mean in compare([runs / "1-0", tmp_path / "copy", runs / "1-1"]).means] == [[0, 1]]
+
+
+def test_threads_and_numbers_of_categories_set_runs_apart(data, runs, tmp_path):
+    words = {"mixed": True, "settings": {"stage2.epochs": 1}, "threads": Run.open(runs / "1-0").call.threads + 1}
+    discover(**data | {"n_novel": 4}, **words, out=tmp_path / "other")
+    found = compare([runs / "1-0", tmp_path / "other"])
+    assert [run["settings"]["novel"] for run in found.runs] == [5, 4]
+    assert "threads" in found.runs[0]["settings"]
+    assert found.to_frame()["novel"].tolist() == [5, 4]
+    assert len(found.means) == 2
+
+
+def test_piles_of_other_images_with_the_same_names_have_no_agreement(data, runs, tmp_path):
+    np.save(tmp_path / "other.npy", np.load(data["features"])[::-1])
+    discover(
+        **data | {"features": tmp_path / "other.npy"}, mixed=True, settings={"stage2.epochs": 1}, out=tmp_path / "run"
+    )
+    assert np.isnan(compare([runs / "1-0", tmp_path / "run"]).agreement[0, 1])
+
+
 def test_what_cannot_be_compared_is_told(runs, tmp_path, monkeypatch, capsys):
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match=r"there is no run in .*empty: settings.yaml is missing"):
@@ -181,3 +211,13 @@ def test_what_cannot_be_compared_is_told(runs, tmp_path, monkeypatch, capsys):
     )
     assert cli.status() == 2
     assert "--out" in capsys.readouterr().err
+    before = (runs / "1-0" / "assignments.csv").read_bytes()
+    words = ["compare", str(runs), "--out", str(runs / "1-0" / "assignments.csv")]
+    monkeypatch.setattr(sys, "argv", ["newfound", *words])
+    monkeypatch.setattr("newfound.runs.compare.MOST", 500)
+    assert cli.status() == 2
+    assert "whose files are its own" in capsys.readouterr().err
+    assert (runs / "1-0" / "assignments.csv").read_bytes() == before
+    for odd in (3, None, [3], ["a\0"]):
+        with pytest.raises(UserError, match="runs are folders, or what discover gave, not"):
+            compare(odd)
