@@ -12,8 +12,7 @@ from newfound.cluster import Clustering, by_size, check, full_precision, one_hot
 from newfound.cluster.kmeans import SAME, lloyd, own_distances, plus_plus
 
 FINER = 3
-"""New clusters for each novel category where the question is how many images join known ones. With one, a novel
-category that is cut in two has a half that passes for known (docs/log/methods.md)."""
+"""New clusters for each novel category in ``finer``."""
 
 NUMBERED = "np.unique(labels, return_inverse=True)[1] numbers labels so"
 
@@ -60,6 +59,12 @@ def kmeans_fixed(
         new = best >= n_known
         best[new] = n_known + by_size(best[new] - n_known, k - n_known)
         return Clustering.numbered(features, best, k)
+
+
+def finer(n_novel: int, n_unlabelled: int) -> int:
+    """How many new clusters there are beside the known ones where the question is how many images join these. With one
+    for each novel category, one that is cut in two has a half that passes for known (docs/log/methods.md)."""
+    return max(1, min(FINER * n_novel, n_unlabelled // 2))
 
 
 def _numbers(fixed: Tensor | np.ndarray) -> Tensor:

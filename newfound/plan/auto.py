@@ -61,7 +61,7 @@ def choose(
         method = method or WITH_BACKBONE
         return Chosen(method, default_recipe(method, OVER_BACKBONE, *source.recipes), backbone, choices=choices)
     if source.dataset:
-        found = default_recipe(method or PAPER, *source.recipes)
+        found = _recipe(method or PAPER, settings, *source.recipes)
         choices = () if method else (Choice("method", PAPER, f"the paper's, with its recipe {found}"),)
         return Chosen(method or PAPER, found, choices=choices)
     files, kind = _files(source), device.partition(":")[0]
@@ -91,7 +91,7 @@ def choose_for_images(
     if method is None:
         suits = is_installed(PRETRAINED) and _suits_backbone(settings)
         method = default_method(domain=domain, device=device, images=images, pretrained=suits)
-    recipe = _folder_recipe(method, domain, settings)
+    recipe = _recipe(method, settings, "folder", f"folder-{domain}")
     pretrained = _is_pretrained(method, recipe, settings)
     if not given:
         why, warnings = reason(method, domain, device, images)
@@ -120,7 +120,7 @@ def fit_settings(
 
 def reason(method: str, domain: str, device: str, images: int) -> tuple[str, tuple[str, ...]]:
     """Why the method was chosen, and what to warn of."""
-    if _is_pretrained(method, _folder_recipe(method, domain, {}), {}):
+    if _is_pretrained(method, _recipe(method, {}, "folder", f"folder-{domain}"), {}):
         return f"{PRETRAINED} has learned from a million images, and here are {images:,}", ()
     why = "there is a GPU to train it on" if device == "cuda" else "what trains quickly without a GPU"
     if is_installed(PRETRAINED):
@@ -148,10 +148,10 @@ def _files(source: Source) -> list[Path]:
     return found
 
 
-def _folder_recipe(method: str, domain: str, settings: Mapping[str, Any]) -> str:
-    """The method's recipe for folders of images of the domain, or for the pretrained network that was given."""
+def _recipe(method: str, settings: Mapping[str, Any], *suffixes: str) -> str:
+    """The method's recipe for the first of the suffixes that has one, or for the pretrained network in the settings."""
     over = is_pretrained(str(settings.get("network", "")), settings.get("weights"))
-    return default_recipe(method, *[OVER_BACKBONE] * over, "folder", f"folder-{domain}")
+    return default_recipe(method, *[OVER_BACKBONE] * over, *suffixes)
 
 
 def _is_pretrained(method: str, recipe: str, settings: Mapping[str, Any]) -> bool:

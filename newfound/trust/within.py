@@ -6,7 +6,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from newfound.cluster.fixed import FINER, kmeans_fixed
+from newfound.cluster.fixed import finer, kmeans_fixed
 from newfound.cluster.whitening import whitening
 from newfound.data.collection import Collection
 from newfound.methods.base import Outcome
@@ -35,8 +35,8 @@ def share_within(collection: Collection, outcome: Outcome, seed: int) -> float |
     chosen = rng.permutation(first)[:MAX_IMAGES]
     labels = torch.from_numpy(collection.labels[chosen])
     pile = first + rng.permutation(collection.n_unlabelled)[:MAX_IMAGES]
-    new = min(FINER * collection.n_novel, len(pile) // 2)
-    if new < 1 or len(labels.unique()) < n_known:
+    new = finer(collection.n_novel, len(pile))
+    if len(pile) < 2 or len(labels.unique()) < n_known:
         return None
     rows = torch.from_numpy(np.concatenate([chosen, pile])).to(features.device)
     seen = features[rows].float().cpu()

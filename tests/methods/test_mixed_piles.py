@@ -119,7 +119,7 @@ def test_a_novel_category_that_one_cluster_cannot_hold_adds_little_to_the_share_
     engine = Engine(collection, torch.device("cpu"))
     monkeypatch.setattr(engine, "features", lambda *_, **__: features)
     true = 0.9 * torch.tensor([20, 140]) / 160 + 0.1 / 2
-    monkeypatch.setattr(shares, "FINER", 1)
+    monkeypatch.setattr(shares, "finer", lambda n_novel, n_unlabelled: n_novel)
     assert shares.estimated_shares(None, engine)[0] > 2 * true[0]
     monkeypatch.undo()
     monkeypatch.setattr(engine, "features", lambda *_, **__: features)

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from newfound.cluster.fixed import FINER, kmeans_fixed
+from newfound.cluster.fixed import finer, kmeans_fixed
 from newfound.data.collection import Collection
 from newfound.engine.loop import Engine
 from newfound.model import Encoder
@@ -34,7 +34,7 @@ def estimated_shares(encoder: Encoder, engine: Engine) -> Tensor:
     collection = engine.collection
     features = F.normalize(engine.features(encoder, engine.train_images, title="sizes in the pile"))
     labels = engine.labels[: collection.n_labelled]
-    k = len(collection.classes) + min(FINER * collection.n_novel, max(collection.n_novel, collection.n_unlabelled // 2))
+    k = len(collection.classes) + finer(collection.n_novel, collection.n_unlabelled)
     found = kmeans_fixed(features, k, labels, starts=STARTS, seed=engine.seed).labels[collection.n_labelled :]
     return shares_of(found, collection)
 
