@@ -73,8 +73,8 @@ work, 2 if the call or the input is wrong, 130 if it was interrupted, and 1 for 
 PYTHON = """# Python
 
 Made from the docstrings by `make reference`. All names are imported from `newfound`, and those that begin with
-`evaluate.` from `newfound.evaluate`. There, `Labels` are a list, an array, a tensor or a column of a table: a whole
-number or a string for each image.
+`evaluate.` from `newfound.evaluate`. There, `Labels` are a list, an array, a tensor, a column of a table or a
+generator: a whole number or a string for each image.
 
 {names}
 

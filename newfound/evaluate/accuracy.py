@@ -8,12 +8,12 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 
-from newfound.evaluate.labels import Labels, as_pair
+from newfound.evaluate.labels import Labels, as_images
 
 
 def contingency(predicted: Labels, truth: Labels, n_predicted: int, n_truth: int) -> np.ndarray:
     """The table [n_predicted, n_truth] of how many images of each cluster are of each class, both counted from 0."""
-    predicted, truth = _pair(predicted, truth)
+    predicted, truth = as_images(predicted, truth)
     if predicted.min() < 0 or predicted.max() >= n_predicted or truth.min() < 0 or truth.max() >= n_truth:
         raise ValueError(
             f"clusters must be in 0 to {n_predicted - 1} and classes in 0 to {n_truth - 1}; got clusters in "
@@ -55,12 +55,5 @@ def clustering_figures(predicted: Labels, truth: Labels) -> dict[str, float]:
 
 def _numbered(predicted: Labels, truth: Labels) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """The clusters there are, and each image's among them; the classes there are, and each image's among them."""
-    predicted, truth = _pair(predicted, truth)
+    predicted, truth = as_images(predicted, truth)
     return *np.unique(predicted, return_inverse=True), *np.unique(truth, return_inverse=True)
-
-
-def _pair(predicted: Labels, truth: Labels) -> tuple[np.ndarray, np.ndarray]:
-    predicted, truth = as_pair(predicted, truth)
-    if not len(truth):
-        raise ValueError("there is no image to compare clusters and classes on")
-    return predicted, truth

@@ -14,7 +14,16 @@ import numpy as np
 
 from newfound.errors import UserError
 from newfound.evaluate.accuracy import clustering_accuracy, clustering_figures, match
-from newfound.evaluate.labels import Labels, as_array, as_labels, as_pair, is_label, with_truth
+from newfound.evaluate.labels import (
+    Labels,
+    as_array,
+    as_images,
+    as_labels,
+    as_pair,
+    is_label,
+    require_images,
+    with_truth,
+)
 
 Figures = dict[str, float | None]
 """The share of images that are right, 0 to 1, of the "old", the "new" and "all" images; None where there are none."""
@@ -28,7 +37,7 @@ def paper(predicted: Labels, truth: Labels, known: int | Labels) -> Figures:
     the classes of just those images; so a known category may stand for another class than its own, and a category for
     one class in "old" and for another in "new".
     """
-    predicted, truth = as_pair(predicted, truth)
+    predicted, truth = as_images(predicted, truth)
     return {
         name: clustering_accuracy(predicted[chosen], truth[chosen]) if chosen.any() else None
         for name, chosen in _subsets(truth, _classes(known, truth)).items()
@@ -41,7 +50,7 @@ def single(predicted: Labels, truth: Labels, known: int | Labels) -> Figures:
     The arguments are those of ``paper``. Over the unlabelled images, this is how generalised category discovery is
     judged since Vaze et al. (2022).
     """
-    predicted, truth = as_pair(predicted, truth)
+    predicted, truth = as_images(predicted, truth)
     names = _classes(known, truth).tolist()
     # Of several matchings that are equally good, the one taken goes by the order of classes: known ones come first.
     truth = _numbers(truth.tolist(), _numbering(truth.tolist(), names))
@@ -58,7 +67,7 @@ def strict(
     class. What a novel one means is fixed before, by matching those of the training images with novel classes; images
     of known classes, and known categories, have no say. A novel category without a class is wrong for every image.
     """
-    predicted, truth = as_pair(predicted, truth)
+    predicted, truth = as_images(predicted, truth)
     train_predicted, train_truth = as_pair(train_predicted, train_truth, "train_")
     classes = _classes(known, truth, train_truth)
     if any(
@@ -82,6 +91,7 @@ def task_aware(logits: Any, truth: Labels, known: int | Labels) -> Figures:
     novel outputs with their classes. "all" is the mean over images.
     """
     truth = as_labels(truth, "truth")
+    require_images(truth)
     classes = _classes(known, truth)
     logits, subsets = _table(logits, truth, classes), _subsets(truth, classes)
     right = np.zeros(len(truth), dtype=bool)
@@ -111,6 +121,7 @@ def protocols(
     if (train_predicted is None) != (train_truth is None):
         raise UserError("the protocol strict needs train_predicted and train_truth: give both or none")
     truth = as_labels(truth, "truth")
+    require_images(truth)
     trained = as_labels([] if train_truth is None else train_truth, "train_truth")
     names = _classes(known, truth, trained).tolist()
     numbering = _numbering([*truth.tolist(), *trained.tolist()], names)
@@ -127,7 +138,7 @@ def protocols(
 def evaluate_unlabelled(predicted: Labels, truth: Labels) -> dict[str, float]:
     """Accuracy, nmi and ari of predicted categories [N], and the number of images and classes they were counted on.
 
-    Images whose truth is None or NaN are left out.
+    Images whose truth is None, NaN or the NA of pandas are left out.
     """
     predicted, truth = with_truth(predicted, truth)
     return {**clustering_figures(predicted, truth), "images": len(truth), "classes": len(set(truth))}
@@ -137,8 +148,8 @@ def evaluate_mixed(predicted: Labels, truth: Labels, known: int | Labels) -> Fig
     """The shares of "old", "new" and "all" images [N] of a mixed pile that are right, under one matching of predicted
     with true categories, known and novel alike: the protocol of Vaze et al. (2022).
 
-    A known category may be matched with another than itself. Images whose truth is None or NaN are left out; otherwise
-    it is ``single``.
+    A known category may be matched with another than itself. Images whose truth is None, NaN or the NA of pandas are
+    left out; otherwise it is ``single``.
     """
     return single(*with_truth(predicted, truth), known)
 
@@ -177,6 +188,8 @@ def evaluate_test(
 def _classes(known: int | Labels, *truths: np.ndarray) -> np.ndarray:
     """The known classes, called as in the ``truths``."""
     if isinstance(known, int | np.integer):
+        if known < 0:
+            raise UserError(f"known is {known}: give the number of known classes, 0 or more, or a list of them")
         if any(truth.dtype.kind == "U" for truth in truths):
             raise UserError(f"known is {known}, and true classes have names: give the names of the known ones instead")
         if any((truth < 0).any() for truth in truths):
@@ -194,13 +207,22 @@ def _classes(known: int | Labels, *truths: np.ndarray) -> np.ndarray:
 
 def _table(logits: Any, truth: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """The logits [N, L + K], with a novel output where new images need one."""
-    table = as_array(logits)
+    table = as_array(logits, "logits")
     least = len(classes) + (not np.isin(truth, classes).all())
     if table.ndim != 2 or len(table) != len(truth) or table.shape[1] < least:
         raise UserError(
             f"{len(truth)} images and {len(classes)} known classes need logits of shape ({len(truth)}, {least} or more)"
             f", got {table.shape}"
         )
+    if table.dtype.kind == "O":
+        try:
+            table = table.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise UserError(f"logits are numbers, and not all of these are: {error}") from None
+    if table.dtype.kind not in "biuf":
+        raise UserError(f"logits are numbers, and these are of the type {table.dtype}")
+    if (nan := np.isnan(table).any(axis=1)).any():
+        raise UserError(f"logits: row {int(nan.argmax())} (from 0) has a NaN, so none of its outputs is the largest")
     return table
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -168,7 +169,7 @@ class Discovery:
         from newfound.engine.own import own_torch
         from newfound.runs.assess import assess
 
-        table = None if answers is None else Path(answers)
+        table = None if answers is None else _as_path(answers, "answers are a CSV file, named by its path,")
         with own_torch():
             figures = assess(self.folder, table, device=device, reporter=Reporter.of(verbose))
         self.result.update(figures)
@@ -183,8 +184,16 @@ class Discovery:
 
 def open_run(folder: str | Path) -> Discovery:
     """What a finished run found, read from its folder. Nothing is computed or written."""
+    return Discovery.of(Run.open(_as_path(folder, "a run is opened by its folder,")))
+
+
+def _as_path(given: object, what: str) -> Path:
+    """The path given; a UserError says ``what`` it should be, where the system can have none of that name."""
     try:
-        path = Path(folder)
-    except TypeError:
-        raise UserError(f"a run is opened by its folder, not by {brief(folder)}") from None
-    return Discovery.of(Run.open(path))
+        path = Path(given)  # type: ignore[arg-type]  # what Python's callers give may be anything
+        encoded = os.fsencode(path)
+    except (TypeError, UnicodeEncodeError):
+        raise UserError(f"{what} not by {brief(given)}") from None
+    if b"\0" in encoded:
+        raise UserError(f"{what} not by {brief(given)}: no path has a NUL in it")
+    return path

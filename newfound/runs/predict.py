@@ -231,8 +231,8 @@ def _given_features(model: Model, paths: Sequence[Path], ids: Path | None) -> It
     """The rows of .npy files of features, called as ``ids`` names them, or FILE:ROW from row 0; all files are looked at
     first."""
     tables = [_vectors(model, path) for path in paths]
-    called = [f"{path}:{row}" for path, table in zip(paths, tables, strict=True) for row in range(len(table))]
-    names = iter(read_ids(ids, len(called)) if ids else called)
+    rows = (f"{path}:{row}" for path, table in zip(paths, tables, strict=True) for row in range(len(table)))
+    names = iter(read_ids(ids, sum(map(len, tables)))) if ids else rows
     for table in tables:
         for first in range(0, len(table), BLOCK):
             some = table[first : first + BLOCK]

@@ -23,6 +23,7 @@ from newfound.evaluate import (
     task_aware,
     vote,
 )
+from newfound.evaluate.protocol import evaluate_test
 
 # Known are cat and dog, 0 and 1; "group" 2 is the yak, 3 the bee.
 NAMES = ["cat", "dog", "bee", "yak"]
@@ -37,7 +38,10 @@ KINDS = {
     "small arrays": lambda numbers: np.array(numbers, dtype=np.uint8),
     "whole floats": lambda numbers: np.array(numbers, dtype=np.float32),
     "tensors": torch.tensor,
+    "half tensors": lambda numbers: torch.tensor(numbers, dtype=torch.bfloat16),
     "columns": pd.Series,
+    "columns with room for NA": lambda numbers: pd.Series(numbers, dtype="Int64"),
+    "columns of objects": lambda numbers: pd.Series([float(number) for number in numbers], dtype=object),
 }
 
 
@@ -80,13 +84,48 @@ def test_groups_may_be_numbers_where_classes_have_names():
     assert single(FOUND, names(TRUTH), ["cat", "dog"]) == single(FOUND, TRUTH, 2)
 
 
-@pytest.mark.parametrize("kind", [np.array, torch.tensor, lambda x: torch.tensor(x, requires_grad=True)])
+@pytest.mark.parametrize(
+    "kind", [iter, lambda labels: (label for label in labels), lambda of: dict(enumerate(of)).values()]
+)
+def test_labels_that_can_be_gone_through_once_are_taken(kind):
+    assert match(kind(FOUND), kind(names(TRUTH))) == match(FOUND, names(TRUTH))
+    assert evaluate_unlabelled(kind(FOUND), kind(TRUTH)) == evaluate_unlabelled(FOUND, TRUTH)
+    called = names(FOUND, CALLED), names(TRUTH), ["cat", "dog"], ["novel-1", "novel-2"], ["yak", "bee"]
+    for judge in (paper, single, evaluate_mixed):
+        assert judge(*map(kind, called[:3])) == judge(*called[:3])
+    assert strict(*map(kind, called)) == strict(*called)
+    of_logits = names(TRUTH), ["cat", "dog"], [2, 3], ["yak", "bee"]
+    assert task_aware(outputs(FOUND), *map(kind, of_logits[:2])) == task_aware(outputs(FOUND), *of_logits[:2])
+    assert protocols(outputs(FOUND), *map(kind, of_logits)) == protocols(outputs(FOUND), *of_logits)
+
+
+def as_objects(logits):
+    return np.array(logits, dtype=object)
+
+
+@pytest.mark.parametrize(
+    "kind", [np.array, torch.tensor, lambda x: torch.tensor(x, requires_grad=True), pd.DataFrame, as_objects]
+)
 def test_protocols_take_known_classes_by_name_in_the_order_of_the_columns(kind):
     logits = kind(outputs(FOUND)[:, [1, 0, 2, 3]])
     by_name = protocols(logits, names(TRUTH), ["dog", "cat"], [2, 3], ["yak", "bee"])
     assert by_name == protocols(outputs(FOUND), TRUTH, 2, [2, 3], [3, 2])
     assert by_name["task-aware"] == task_aware(logits, names(TRUTH), ["dog", "cat"])
     assert by_name["strict"] == pytest.approx({"old": 3 / 4, "new": 4 / 5, "all": 7 / 9})
+
+
+def test_logits_of_half_precision_are_taken():
+    logits = torch.tensor(outputs(FOUND))
+    for dtype in (torch.bfloat16, torch.float16):
+        assert protocols(logits.to(dtype), TRUTH, 2) == protocols(logits, TRUTH, 2)
+
+
+def test_logits_of_double_precision_are_not_rounded():
+    assert task_aware(torch.tensor([[1.0, 1.0 + 1e-12]], dtype=torch.float64), [1], 2)["all"] == 1.0
+
+
+def test_an_output_may_be_shut_out_by_an_infinite_logit():
+    assert task_aware([[-np.inf, 0.0]], [1], 2)["all"] == 1.0
 
 
 def test_without_predictions_on_training_images_there_is_no_strict():
@@ -107,7 +146,7 @@ def test_which_of_two_equally_good_matchings_is_taken_does_not_depend_on_names()
     assert figures[0] == figures[1] == {"old": 1.0, "new": 0.0, "all": 0.5}
 
 
-@pytest.mark.parametrize("nothing", [None, float("nan"), np.nan])
+@pytest.mark.parametrize("nothing", [None, float("nan"), np.nan, pd.NA, pd.NaT])
 def test_images_without_truth_are_left_out(nothing):
     found, truth = [*names(FOUND, CALLED), "novel-1"], [*names(TRUTH), nothing]
     assert evaluate_unlabelled(found, truth)["images"] == 9
@@ -117,10 +156,48 @@ def test_images_without_truth_are_left_out(nothing):
             evaluated(["a"], [nothing])
 
 
-def test_the_vote_takes_arrays():
+def test_columns_of_tables_may_hold_na():
+    numbers = pd.Series([*TRUTH, None], dtype="Int64")
+    assert evaluate_unlabelled([*FOUND, 0], numbers) == evaluate_unlabelled(FOUND, TRUTH)
+    assert evaluate_mixed([*FOUND, 0], numbers, 2) == single(FOUND, TRUTH, 2)
+    called = pd.Series([*names(TRUTH), None], dtype="string")
+    assert evaluate_unlabelled([*FOUND, 0], called) == evaluate_unlabelled(FOUND, TRUTH)
+    assert evaluate_test(outputs([*FOUND, 0]), ["cat", "dog"], 2, called, np.array([2, 3]), ["bee", pd.NA]) == (
+        protocols(outputs(FOUND), names(TRUTH), ["cat", "dog"], [2], ["bee"])
+    )
+
+
+EMPTY = {
+    "clustering_accuracy": lambda: clustering_accuracy([], []),
+    "clustering_figures": lambda: clustering_figures([], []),
+    "match": lambda: match(np.array([]), torch.tensor([])),
+    "paper": lambda: paper([], [], 2),
+    "single": lambda: single([], [], ["a"]),
+    "strict": lambda: strict([], [], 2, [2], [2]),
+    "task_aware": lambda: task_aware(np.zeros((0, 3)), [], 2),
+    "protocols": lambda: protocols(np.zeros((0, 3)), [], 2, [2], [2]),
+    "evaluate_unlabelled": lambda: evaluate_unlabelled([], []),
+    "evaluate_mixed": lambda: evaluate_mixed([], [], 2),
+}
+
+
+@pytest.mark.parametrize("judge", EMPTY)
+def test_nothing_at_all_is_refused_alike_everywhere(judge):
+    with pytest.raises(UserError, match="there is no image to evaluate: the labels are empty"):
+        EMPTY[judge]()
+
+
+def test_the_largest_whole_numbers_stay_as_they_are():
+    ends = [2**63 - 1, -(2**63)]
+    assert match(ends, [0, 1]) == {2**63 - 1: 0, -(2**63): 1}
+    assert match(np.array(ends[:1], dtype=np.uint64), [0]) == {2**63 - 1: 0}
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int32, np.int64])
+def test_the_vote_takes_arrays(dtype):
     features = np.random.default_rng(0).normal(size=(30, 4))
-    labels = np.arange(30) % 3
-    expected = vote(torch.tensor(features), torch.tensor(labels), torch.tensor(features[:5]), 3)
+    labels = (np.arange(30) % 3).astype(dtype)
+    expected = vote(torch.tensor(features), torch.arange(30) % 3, torch.tensor(features[:5]), 3)
     assert torch.equal(vote(features, labels, features[:5], 3), expected)
 
 
@@ -144,6 +221,21 @@ REFUSED = {
     r"need logits of shape \(2, 1 or more\), got \(1, 2\)": lambda: protocols([[1, 0]], [0, 0], 1),
     r"need logits of shape .* got \(1,\)": lambda: protocols([1], [0], 1),
     "strict needs train_predicted and train_truth: give both or none": lambda: protocols([[1, 0]], [0], 1, [1]),
+    "predicted: a number lies beyond": lambda: match([2**63], [0]),
+    "truth: a number lies beyond": lambda: match([0], [2**70]),
+    "predicted: a number lies beyond -2.*: give such labels as strings": lambda: match([1e300], [0]),
+    "train_truth: a number lies beyond": lambda: strict([0], [0], 1, [1], [-(2**63) - 1]),
+    "known: a number lies beyond": lambda: single([0], [0], [10**5000]),
+    "known is -1: give the number of known classes, 0 or more": lambda: paper([0], [0], -1),
+    "logits: row 1 .* has a NaN": lambda: task_aware([[1, 0], [1, float("nan")]], [0, 0], 2),
+    "logits: row 0 .* has a NaN": lambda: protocols(torch.tensor([[float("nan"), 0]]), [0], 2),
+    "logits are numbers, and these are of the type <U1": lambda: task_aware([["a", "b"]], [0], 2),
+    "logits are numbers, and not all of these are": lambda: task_aware(as_objects([[1, pd.NA]]), [0], 2),
+    "logits: .* inhomogeneous": lambda: task_aware([[1, 2], [1]], [0, 0], 2),
+    "truth: .* inhomogeneous": lambda: match([0, 1], [[0], [0, 1]]),
+    "truth: labels are .* one is <NA>; leave out": lambda: single([0], pd.Series([None], dtype="Int64"), 1),
+    "predicted: expected a list .* got a str": lambda: evaluate_unlabelled("ab", ["a", "b"]),
+    "truth: expected a list .* got a set": lambda: evaluate_mixed(["a"], {"a"}, ["a"]),
 }  # fmt: skip
 
 

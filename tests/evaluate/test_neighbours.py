@@ -1,7 +1,9 @@
 import math
 
+import pytest
 import torch
 
+from newfound import UserError
 from newfound.evaluate.neighbours import vote
 
 
@@ -38,3 +40,31 @@ def test_by_itself_it_asks_twenty_neighbours_at_a_temperature_of_7_hundredths():
     assert torch.equal(found, vote(features, labels, queries, 4, neighbours=20, temperature=0.07))
     for others in ({"neighbours": 19}, {"neighbours": 21}, {"temperature": 0.05}, {"temperature": 0.1}):
         assert (vote(features, labels, queries, 4, **others) != found).any(), others
+
+
+def test_without_queries_nothing_is_named():
+    assert vote(torch.eye(2), torch.tensor([0, 1]), torch.zeros(0, 2), 2).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"features": torch.zeros(0, 2), "labels": torch.zeros(0)}, "there are no labelled features"),
+        ({"neighbours": 0}, "neighbours is 0 .* a vote of 1 neighbour or more"),
+        ({"temperature": 0.0}, "temperature 0.0: .* a temperature above 0"),
+        ({"temperature": float("nan")}, "temperature nan: .* a temperature above 0"),
+        ({"labels": torch.tensor([0, 2])}, "count from 0 to n_classes - 1, 1; got 0 to 2"),
+        ({"labels": torch.tensor([-1, 1])}, "count from 0 to n_classes - 1, 1; got -1 to 1"),
+        ({"labels": torch.tensor([0.0, 1.0])}, "are whole numbers, and these are of the type torch.float32"),
+        ({"labels": torch.tensor([0, 1, 1])}, r"do not fit: their shapes are \[\[2, 2\], \[3\], \[1, 2\]\]"),
+        ({"queries": torch.ones(1, 3)}, "do not fit"),
+        ({"queries": torch.ones(2)}, "do not fit"),
+        ({"features": torch.ones(2)}, "do not fit"),
+        ({"features": torch.tensor([[1.0, float("nan")], [0.0, 1.0]])}, "are finite numbers"),
+        ({"queries": torch.tensor([[1.0, float("inf")]])}, "are finite numbers"),
+    ],
+)
+def test_a_vote_that_cannot_be_held_is_a_sentence(changed, sentence):
+    fitting = {"features": torch.eye(2), "labels": torch.tensor([0, 1]), "queries": torch.ones(1, 2), "n_classes": 2}
+    with pytest.raises(UserError, match=sentence):
+        vote(**{**fitting, **changed})

@@ -1,6 +1,7 @@
 """Discovery: a finished run in Python."""
 
 import json
+import shutil
 from pathlib import Path
 
 import embeddings
@@ -46,14 +47,33 @@ def test_what_is_no_finished_run_is_not_opened(found, tmp_path):
         open_run(tmp_path)
 
 
-def test_a_run_is_evaluated_as_the_command_does(found, truth):
-    opened = open_run(found.folder)
+@pytest.mark.parametrize("folder", ["a\0", "\ud800", b"run", None])
+def test_what_is_no_path_names_no_run(folder):
+    with pytest.raises(UserError, match=r"^a run is opened by its folder, not by "):
+        open_run(folder)
+
+
+def test_a_path_with_a_nul_is_said_to_have_one():
+    with pytest.raises(UserError, match=r"not by .a.x00': no path has a NUL in it"):
+        open_run("a\0")
+
+
+@pytest.mark.parametrize("answers", [3, "t\0", "\ud800", b"truth.csv"])
+def test_what_is_no_path_names_no_answers(found, answers):
+    before = files_of(found.folder)
+    with pytest.raises(UserError, match=r"^answers are a CSV file, named by its path, not by "):
+        found.evaluate(answers)
+    assert files_of(found.folder) == before
+
+
+def test_a_run_is_evaluated_as_the_command_does(found, truth, tmp_path):
+    opened = open_run(shutil.copytree(found.folder, tmp_path / "run"))
     figures = opened.evaluate(truth)
     assert figures["unlabelled"]["images"] == len(truth.read_text().splitlines()) - 1
-    assert figures == assess(found.folder, truth, device="cpu", reporter=Reporter(quiet=True))
-    assert opened.result == open_run(found.folder).result
+    assert figures == assess(opened.folder, truth, device="cpu", reporter=Reporter(quiet=True))
+    assert opened.result == open_run(opened.folder).result
     assert opened.result["unlabelled"] == figures["unlabelled"]
-    assert json.loads((found.folder / "result.json").read_text())["unlabelled"] == figures["unlabelled"]
+    assert json.loads((opened.folder / "result.json").read_text())["unlabelled"] == figures["unlabelled"]
 
 
 def test_answers_have_to_come_from_somewhere(found):

@@ -18,7 +18,7 @@ from newfound.cli import main as cli
 from newfound.model import load_model
 from newfound.progress import Reporter
 from newfound.runs.export import export_predictions
-from newfound.runs.predict import Prediction
+from newfound.runs.predict import Prediction, Predictor
 
 TINY = {"network": "tiny", "data.size": 8, "stage1.epochs": 2, "stage1.batch": 8}
 
@@ -107,6 +107,26 @@ def test_rows_of_features_can_have_names(digits, tmp_path, monkeypatch, capsys):
     assert f"names {n:,} images, and there are features of" in err
     status, _, err = called([*words, "--ids", ids, "--out", ids], monkeypatch, capsys)
     assert (status, "is the file of --ids" in err) == (2, True)
+
+
+def test_rows_that_have_names_are_not_called_by_their_numbers(digits, tmp_path):
+    """A name for each row of a large file is memory; of those that are asked for, only a block is held."""
+
+    class Counting(type(digits)):
+        asked = 0
+
+        def __format__(self, spec):
+            Counting.asked += 1
+            return super().__format__(spec)
+
+    ids, file = tmp_path / "ids.txt", Counting(digits / "seven.npy")
+    n = len(np.load(file))
+    ids.write_text("".join(f"{i}.jpg\n" for i in range(n)))
+    predictor = Predictor(digits / "run", reporter=Reporter(quiet=True))
+    assert [one.image for one in predictor.predict([file], ids)] == [f"{i}.jpg" for i in range(n)]
+    assert Counting.asked == 0
+    assert [one.image for one in predictor.predict([file])] == [f"{digits / 'seven.npy'}:{i}" for i in range(n)]
+    assert Counting.asked == n
 
 
 def test_python_rejects_as_the_command_does(digits, monkeypatch, capsys):
