@@ -50,8 +50,10 @@ class Comparison:
     Attributes
     ----------
     runs : list of dict
-        Of each run "run", "method", "data", "seed", "novel" (how many categories it looked for), its figures, and
-        "settings": those in which it differs from other runs here, by name. An unfinished run has no figures.
+        Of each run "run", "method", "data", "seed", "novel" (how many categories), "finished", those of the figures
+        that it has, and "settings": those in which it differs from other runs here, by name. The figures are
+        "accuracy", "nmi", "ari", "old", "new", "test_old", "test_new", "test_all", "stability" and "minutes"; an
+        unfinished run has none.
     means : list of dict
         Of finished runs that differ in their seeds alone "method", "data", "settings", "seeds", and for each figure its
         "mean" and its "deviation", the sample standard deviation: None for one seed.
