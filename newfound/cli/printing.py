@@ -195,7 +195,7 @@ def print_comparison(found: Comparison, as_json: bool) -> None:
         settings = _settings(run["settings"]) if run["finished"] else "not finished"
         about = [run["run"], run["method"], *(run[name] for name in data), str(run["seed"])]
         rows.append([str(number), *about, *values, settings])
-    write_aligned(rows)
+    _write_aligned(rows)
     if any(len(mean["seeds"]) > 1 for mean in found.means):
         write("\nmean ± standard deviation over seeds\n")
         rows = [["method", *data, "seeds", *heads, "settings"]]
@@ -203,7 +203,7 @@ def print_comparison(found: Comparison, as_json: bool) -> None:
             values = [_figure(name, **mean.get(name, {})) for name in figures]
             about = [mean["method"], *(mean[name] for name in data), str(len(mean["seeds"]))]
             rows.append([*about, *values, _settings(mean["settings"])])
-        write_aligned(rows)
+        _write_aligned(rows)
     agreement = found.agreement
     shared = [i for i, row in enumerate(agreement) if (row >= 0).sum() > 1]
     if len(shared) > MOST_COLUMNS:
@@ -212,7 +212,7 @@ def print_comparison(found: Comparison, as_json: bool) -> None:
         write("\nshare of images in matching categories\n")
         cells = [[f"{agreement[i, j]:.1%}" if agreement[i, j] >= 0 else "" for j in shared] for i in shared]
         numbers = [str(i + 1) for i in shared]
-        write_aligned([["", *numbers], *([number, *row] for number, row in zip(numbers, cells, strict=True))])
+        _write_aligned([["", *numbers], *([number, *row] for number, row in zip(numbers, cells, strict=True))])
 
 
 def _figure(name: str, mean: float | None = None, deviation: float | None = None) -> str:
@@ -228,7 +228,7 @@ def _settings(settings: dict[str, Any]) -> str:
     return " ".join(f"{name}={value}" for name, value in settings.items())
 
 
-def write_aligned(rows: list[list[str]]) -> None:
+def _write_aligned(rows: list[list[str]]) -> None:
     """Rows of cells, of which all but the last are as wide as the widest of their column."""
     rows = [[visible(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

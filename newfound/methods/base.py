@@ -206,8 +206,8 @@ def fit_network(look: Look, domain: str, device: str, given: Mapping[str, Any]) 
 
 
 def fit_symbols(look: Look, given: Mapping[str, Any]) -> list[Fit]:
-    """What symbols need to be clustered, unless it is ``given``: their background, and clusters along curves, where
-    known categories are no clusters."""
+    """What symbols need to be clustered, unless it is ``given``: their background, and spectral clustering, unless the
+    pile is mixed."""
     fits = [] if "views.fill" in given else [fit_background(look, "views.fill")]
     if "cluster.algorithm" not in given:
         why = "symbols vary along curves"

@@ -81,7 +81,7 @@ class Predictor:
 
     def predict(self, paths: Sequence[Path], ids: Path | None = None) -> Iterator[Prediction]:
         """A prediction for every readable image among files and folders, in the order given, as they are made. ``ids``
-        names the rows of features in their place."""
+        is a file that names the rows of features."""
         for names, judged in self._judge(paths, ids):
             probabilities = judged[:, :-1].softmax(1)
             sure, best = probabilities.max(1)
